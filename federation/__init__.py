@@ -1,0 +1,1 @@
+"""What the manager and the worker agent share: API objects, the pure core, job kinds, edges."""

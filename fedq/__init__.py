@@ -1,0 +1,1 @@
+"""The operator's command: rig, submit, get, why, demo."""
