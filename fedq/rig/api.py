@@ -1,0 +1,84 @@
+"""The few requests that the rig itself makes: readiness, and applying its own objects.
+
+Standard library only: the product's Kubernetes client is tested on the rig, so the rig must
+not stand on it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedq.rig.errors import RigError
+
+TIMEOUT = 10.0
+"""Seconds for one request on the loopback, on a machine that is busy with starting."""
+
+
+class Endpoint:
+    """One HTTPS server on the loopback, spoken to with a client certificate."""
+
+    def __init__(self, port: int, ca: Path, identity: Path) -> None:
+        self.port = port
+        self._tls = ssl.create_default_context(cafile=str(ca))
+        self._tls.load_cert_chain(str(identity))
+
+    def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> tuple[int, str]:
+        """(status, body) of one request. Raises OSError when nobody answers."""
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", self.port, timeout=TIMEOUT, context=self._tls
+        )
+        kind = "apply-patch+yaml" if method == "PATCH" else "json"
+        headers = {"Accept": "application/json", "Content-Type": f"application/{kind}"}
+        try:
+            connection.request(
+                method, path, json.dumps(body) if body is not None else None, headers
+            )
+            response = connection.getresponse()
+            return response.status, response.read().decode(errors="replace")
+        except http.client.HTTPException as error:
+            raise OSError(f"127.0.0.1:{self.port}: {error!r}") from error
+        finally:
+            connection.close()
+
+    def ready(self, path: str) -> bool:
+        """True when `path` answers 200."""
+        try:
+            return self.request("GET", path)[0] == 200
+        except OSError:
+            return False
+
+    def apply(self, path: str, body: Mapping[str, Any]) -> None:
+        """Server-side apply of one object: create it, or bring our fields back. Idempotent."""
+        self._send("PATCH", f"{path}?fieldManager=fedq-rig&force=true", body, (200, 201))
+
+    def create(self, path: str, body: Mapping[str, Any]) -> None:
+        """Create one object in the collection `path`; one that exists is left as it is."""
+        self._send("POST", f"{path}?fieldManager=fedq-rig", body, (201, 409))
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any], fine: Sequence[int]) -> None:
+        status, answer = self.request(method, path, body)
+        if status not in fine:
+            raise RigError(
+                f"the API server on port {self.port} refused {method} {path}",
+                f"HTTP {status}: {answer[:500]}",
+                "Run `rig down`, then `rig up` again.",
+            )
+
+
+def plain_ready(port: int, path: str) -> bool:
+    """True when the plain-HTTP server on the loopback answers 200 on `path`."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,170 @@
+"""Command lines of the components of one cluster.
+
+The management cluster has neither scheduler nor kwok: every queued Job there is suspended and
+handed to Fedq by `managedBy`, so no pod ever exists. A Job that slips through to a pod stays
+Pending, where a test can see it. Its controller manager is needed: garbage collection of
+owned Workloads, namespace deletion, `ttlSecondsAfterFinished`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fedq.rig.api import plain_ready
+from fedq.rig.layout import Layout
+from fedq.rig.supervisor import Spec
+
+STAGES = Path(__file__).parent / "stages.yaml"
+
+CONTROLLERS = (
+    "job-controller",
+    "namespace-controller",
+    "garbage-collector-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "pod-garbage-collector-controller",
+    "ttl-after-finished-controller",
+    "clusterrole-aggregation-controller",
+)
+"""Those that Jobs and their pods meet, lost nodes included, and what fills the roles `edit`
+and `view`. The rest would cost memory and watch things that nobody makes here."""
+
+CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
+"""Above what one API server of a small machine serves: the rig must not be the limit."""
+
+
+def component_names(layout: Layout) -> list[str]:
+    """Full names of the components of a cluster, in starting order."""
+    return [spec.name for wave in waves(layout, {}) for spec in wave]
+
+
+def waves(layout: Layout, binaries: dict[str, str]) -> list[list[Spec]]:
+    """Components in starting order; those of one wave do not need each other."""
+    clients = [_controller_manager]
+    if layout.is_worker:
+        clients += [_scheduler, _kwok]
+    return [
+        [_spec(layout, binaries, make) for make in wave]
+        for wave in ([_etcd], [_apiserver], clients)
+    ]
+
+
+Made = tuple[str, list[str], Callable[[], bool], dict[str, str]]
+
+
+def _spec(layout: Layout, binaries: dict[str, str], make: Callable[[Layout], Made]) -> Spec:
+    tool, flags, ready, env = make(layout)
+    return Spec(f"{layout.name}/{tool}", [binaries.get(tool, tool), *flags], ready, env)
+
+
+def _etcd(layout: Layout) -> Made:
+    client = f"https://127.0.0.1:{layout.ports['etcd']}"
+    peer = f"https://127.0.0.1:{layout.ports['etcd-peer']}"
+    flags = [
+        f"--name={layout.name}",
+        f"--data-dir={layout.folder / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster={layout.name}={peer}",
+        # Nothing here must survive the machine, and a disk's fsync would set the pace.
+        "--unsafe-no-fsync",
+        "--enable-grpc-gateway=false",
+        "--log-level=warn",
+    ]
+    for prefix in ("", "peer-"):
+        flags += [
+            f"--{prefix}cert-file={layout.server}",
+            f"--{prefix}key-file={layout.server}",
+            f"--{prefix}trusted-ca-file={layout.ca}",
+            f"--{prefix}client-cert-auth",
+        ]
+    return "etcd", flags, lambda: layout.endpoint("etcd").ready("/health"), {}
+
+
+def _apiserver(layout: Layout) -> Made:
+    flags = [
+        *_serving(layout, "kube-apiserver"),
+        # A loopback address cannot be an endpoint of the `kubernetes` Service.
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        f"--etcd-servers=https://127.0.0.1:{layout.ports['etcd']}",
+        f"--etcd-cafile={layout.ca}",
+        f"--etcd-certfile={layout.identity('admin')}",
+        f"--etcd-keyfile={layout.identity('admin')}",
+        f"--client-ca-file={layout.ca}",
+        "--authorization-mode=RBAC",
+        # No controller makes the `default` service accounts, which this plugin would ask of
+        # every pod. Service accounts that somebody makes work, with their tokens.
+        "--disable-admission-plugins=ServiceAccount",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={layout.token_key}",
+        f"--service-account-signing-key-file={layout.token_key}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--allow-privileged",
+        "--profiling=false",
+        # Half the default of an hour: events are read at once or never, and live in memory.
+        "--event-ttl=30m",
+    ]
+    return "kube-apiserver", flags, lambda: layout.endpoint().ready("/readyz"), {}
+
+
+def _controller_manager(layout: Layout) -> Made:
+    use = "kube-controller-manager"
+    flags = [
+        *_serving(layout, use),
+        *_client(layout, use),
+        f"--controllers={','.join(CONTROLLERS)}",
+        # Each controller acts under its own RBAC role, as in a real cluster.
+        "--use-service-account-credentials",
+        "--concurrent-job-syncs=10",
+        "--concurrent-gc-syncs=10",
+    ]
+    return use, flags, lambda: layout.endpoint(use).ready("/healthz"), {}
+
+
+def _scheduler(layout: Layout) -> Made:
+    use = "kube-scheduler"
+    flags = [*_serving(layout, use), *_client(layout, use)]
+    return use, flags, lambda: layout.endpoint(use).ready("/healthz"), {}
+
+
+def _kwok(layout: Layout) -> Made:
+    port = layout.ports["kwok"]
+    flags = [*kwok_flags(layout.kubeconfig("kwok"), port), "--manage-all-nodes"]
+    return "kwok", flags, lambda: plain_ready(port, "/healthz"), {}
+
+
+def kwok_flags(kubeconfig: Path, port: int) -> list[str]:
+    """Flags of kwok on any kind of cluster, but for the choice of nodes."""
+    return [
+        f"--kubeconfig={kubeconfig}",
+        f"--config={STAGES}",
+        f"--server-address=127.0.0.1:{port}",
+        "--node-lease-duration-seconds=40",
+        "--cidr=10.128.0.0/9",
+        "--v=ERROR",
+    ]
+
+
+def _serving(layout: Layout, use: str) -> list[str]:
+    return [
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.ports[use]}",
+        f"--tls-cert-file={layout.server}",
+        f"--tls-private-key-file={layout.server}",
+    ]
+
+
+def _client(layout: Layout, user: str) -> list[str]:
+    kubeconfig = layout.kubeconfig(user)
+    return [
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        # One replica: an election would only add seconds to the start and writes afterwards.
+        "--leader-elect=false",
+        *CLIENT_RATE,
+    ]

@@ -1,0 +1,81 @@
+"""The programs a rig is made of, their versions, and how to ask one for its version."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+_VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+)\b")
+_KUBE_VERSION = "k8s.io/component-base/version"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Programs that come from one Go module, at one version.
+
+    Attributes:
+        packages: program → Go package.
+        ldflags: linker flags that give the programs their version.
+    """
+
+    name: str
+    version: str
+    packages: dict[str, str]
+    ldflags: str
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder in the binary cache."""
+        return f"{self.name}-v{self.version}"
+
+    @property
+    def minor(self) -> str:
+        """`1.36` of `1.36.3`: what a program found elsewhere must agree with."""
+        return self.version.rpartition(".")[0]
+
+
+KUBERNETES = Group(
+    "kubernetes",
+    "1.36.3",
+    {
+        name: f"k8s.io/kubernetes/cmd/{name}"
+        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+    },
+    f"-X {_KUBE_VERSION}.gitVersion=v1.36.3 -X {_KUBE_VERSION}.gitMajor=1"
+    f" -X {_KUBE_VERSION}.gitMinor=36 -X {_KUBE_VERSION}.gitTreeState=clean",
+)
+ETCD = Group("etcd", "3.6.14", {"etcd": "go.etcd.io/etcd/server/v3"}, "")
+KWOK = Group(
+    "kwok",
+    "0.8.0",
+    {"kwok": "sigs.k8s.io/kwok/cmd/kwok"},
+    "-X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0",
+)
+GROUPS = (ETCD, KWOK, KUBERNETES)
+ALL_TOOLS = tuple(name for group in GROUPS for name in group.packages)
+
+
+def group_of(tool: str) -> Group:
+    """The group that `tool` belongs to. Raises StopIteration for a tool of no group."""
+    return next(group for group in GROUPS if tool in group.packages)
+
+
+def version_of(path: Path) -> str | None:
+    """`X.Y.Z` as the program itself tells it; None when it does not run or does not say."""
+    arguments = ["version", "--client"] if path.name == "kubectl" else ["--version"]
+    try:
+        done = subprocess.run(
+            [path, *arguments], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(done.stdout)
+    return found[1] if done.returncode == 0 and found else None
+
+
+def is_executable(path: Path) -> bool:
+    """True for a file that this user may run."""
+    return path.is_file() and os.access(path, os.X_OK)
