@@ -1,0 +1,181 @@
+"""What every object has: metadata, conditions, and reading and writing without loss.
+
+Unknown fields are kept, so that reading an object, changing it and writing it back never drops a
+field of a newer version. Writing gives back exactly the fields that were read or set.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic.alias_generators import to_camel
+
+from federation.api.fields import Time, list_map
+from federation.api.spelling import normalize
+
+Json = dict[str, Any]
+
+
+class WireModel(BaseModel):
+    """A part of a Kubernetes object: snake_case in Python, camelCase on the wire."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        extra="allow",
+        use_attribute_docstrings=True,
+    )
+
+    always_written: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_noise(self, handler: SerializerFunctionWrapHandler) -> Json:
+        """Leave out what is None, and defaults that nobody read, set or changed in place."""
+        data: Json = handler(self)
+        kept = self.model_fields_set | self.always_written
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            unset = name not in kept
+            if value is None or (unset and value == field.get_default(call_default_factory=True)):
+                data.pop(field.alias or name, None)
+                data.pop(name, None)
+        return data
+
+    def to_wire(self) -> Json:
+        """The object as the API takes it: plain JSON values only."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class OwnerReference(WireModel):
+    """The object that this one belongs to."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(WireModel):
+    """Object metadata; fields not named here are kept as they are."""
+
+    name: str = ""
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    finalizers: list[str] = Field(default_factory=list)
+    owner_references: list[OwnerReference] = Field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name` of a cluster-scoped object."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Condition(WireModel):
+    """One observation of an object's state (metav1.Condition)."""
+
+    type: Annotated[str, Field(max_length=316)]
+    status: Literal["True", "False", "Unknown"]
+    reason: Annotated[str, Field(max_length=1024)] = ""
+    message: Annotated[str, Field(max_length=32768)] = ""
+    last_transition_time: Time | None = None
+    """When `status` last changed; not when reason or message did."""
+    observed_generation: int | None = None
+
+
+Conditions = Annotated[list[Condition], Field(max_length=16, json_schema_extra=list_map("type"))]
+
+
+class KubeObject(WireModel):
+    """A whole object. Kinds set `api_version` and `kind` and add `spec` and `status`."""
+
+    always_written: ClassVar[frozenset[str]] = frozenset({"api_version", "kind", "metadata"})
+
+    api_version: str
+    kind: str
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
+
+    @classmethod
+    def from_wire(cls, obj: Json) -> Self:
+        """Read an object in either spelling.
+
+        Raises pydantic.ValidationError with the path of each bad field.
+        """
+        return cls.model_validate(normalize(obj))
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name` of a cluster-scoped object."""
+        return self.metadata.key
+
+
+def wire_time(moment: datetime) -> str:
+    """An aware datetime as the API writes it: UTC, whole seconds, `Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str) -> datetime:
+    """The reverse of `wire_time`; fractions of seconds (MicroTime) are read too.
+
+    Raises ValueError for anything else than RFC 3339.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"time without zone: {text!r}")
+    return moment
+
+
+def find_condition(conditions: Sequence[Condition], type: str) -> Condition | None:
+    """The condition of that type, if there is one."""
+    return next((c for c in conditions if c.type == type), None)
+
+
+def is_true(conditions: Sequence[Condition], type: str) -> bool:
+    """Whether the condition of that type is there and True."""
+    found = find_condition(conditions, type)
+    return found is not None and found.status == "True"
+
+
+def set_condition(
+    conditions: Sequence[Condition],
+    type: str,
+    status: Literal["True", "False", "Unknown"],
+    *,
+    reason: str,
+    message: str,
+    now: datetime,
+    observed_generation: int | None = None,
+) -> list[Condition]:
+    """A new list with the condition set, in place of the old one of its type or at the end.
+
+    `last_transition_time` moves only when `status` changes (the API convention of conditions);
+    if nothing changes at all, the list equals the old one, so that a caller can skip the write.
+    """
+    old = find_condition(conditions, type)
+    same = old is not None and old.status == status and old.last_transition_time is not None
+    new = Condition(
+        type=type,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=old.last_transition_time if old and same else wire_time(now),
+    )
+    generation = observed_generation
+    if generation is None and old is not None:
+        generation = old.observed_generation
+    if generation is not None:
+        new.observed_generation = generation
+    if old is None:
+        return [*conditions, new]
+    return [new if c.type == type else c for c in conditions]

@@ -1,0 +1,102 @@
+"""MultiKueueConfig and MultiKueueCluster: which worker clusters there are (Kueue API)."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from federation.api.fields import atomic, rules
+from federation.api.meta import Conditions, KubeObject, WireModel
+from federation.api.names import KUEUE_API
+
+Location = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class MultiKueueConfigSpec(WireModel):
+    """Clusters that a check sends work to, in the order they are tried."""
+
+    clusters: Annotated[
+        list[Location],
+        Field(
+            min_length=1,
+            max_length=20,
+            json_schema_extra=atomic()
+            | rules(
+                (
+                    "self.all(c, self.exists_one(d, d == c))",
+                    "clusters must be unique",
+                )
+            ),
+        ),
+    ]
+    quota_management: Literal["Manual", "Automated"] = "Manual"
+    """Automated: the nominal quota of the queue is the sum over its worker clusters."""
+
+
+class MultiKueueConfig(KubeObject):
+    """Parameters of an AdmissionCheck of controller `kueue.x-k8s.io/multikueue`."""
+
+    api_version: str = KUEUE_API
+    kind: Literal["MultiKueueConfig"] = "MultiKueueConfig"
+    spec: MultiKueueConfigSpec
+
+
+class KubeConfigSource(WireModel):
+    """Where the kubeconfig is."""
+
+    location: Location
+    """Name of a Secret in the manager's namespace (data key `kubeconfig`), or a file path."""
+    location_type: Literal["Secret", "Path"] = "Secret"
+
+
+class ClusterProfileRef(WireModel):
+    """A ClusterProfile in the manager's namespace."""
+
+    name: Location
+
+
+class ClusterSource(WireModel):
+    """How to reach the cluster."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "has(self.kubeConfig) != has(self.clusterProfileRef)",
+                "exactly one of kubeConfig and clusterProfileRef must be set",
+            )
+        )
+    )
+
+    kube_config: KubeConfigSource | None = None
+    cluster_profile_ref: ClusterProfileRef | None = None
+
+
+class MultiKueueClusterSpec(WireModel):
+    """How to reach the cluster."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "has(self.clusterSource) || has(self.kubeConfig)",
+                "clusterSource is required",
+            )
+        )
+    )
+
+    cluster_source: ClusterSource | None = None
+    kube_config: KubeConfigSource | None = None
+    """v1beta1's spelling of clusterSource.kubeConfig; rewritten on create and update."""
+
+
+class MultiKueueClusterStatus(WireModel):
+    """Whether the cluster can be reached."""
+
+    conditions: Conditions = Field(default_factory=list)
+
+
+class MultiKueueCluster(KubeObject):
+    """A worker cluster."""
+
+    api_version: str = KUEUE_API
+    kind: Literal["MultiKueueCluster"] = "MultiKueueCluster"
+    spec: MultiKueueClusterSpec
+    status: MultiKueueClusterStatus = Field(default_factory=MultiKueueClusterStatus)

@@ -1,0 +1,262 @@
+"""Every name that crosses the wire: labels, annotations, finalizers, condition types, reasons.
+
+The Kueue names are wire formats (its labels, annotations and conditions, so that manifests and
+tools keep working); the `fedq.io/` ones are ours. A name is written here once and nowhere else.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+KUEUE_GROUP: Final = "kueue.x-k8s.io"
+KUEUE_VERSION: Final = "v1beta2"
+KUEUE_OLD_VERSION: Final = "v1beta1"
+KUEUE_API: Final = f"{KUEUE_GROUP}/{KUEUE_VERSION}"
+FEDQ_GROUP: Final = "fedq.io"
+FEDQ_VERSION: Final = "v1alpha1"
+FEDQ_API: Final = f"{FEDQ_GROUP}/{FEDQ_VERSION}"
+
+FEDQ_NAMESPACE: Final = "fedq-system"
+KUEUE_NAMESPACE: Final = "kueue-system"
+UNMANAGED_NAMESPACES: Final = ("kube-system", KUEUE_NAMESPACE, FEDQ_NAMESPACE)
+"""Jobs in these namespaces are never queued: the queue must not wait for itself."""
+
+KUBECONFIG_KEY: Final = "kubeconfig"
+"""Data key of a kubeconfig Secret."""
+
+JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+"""The value of a Job's `managedBy` that means the same as leaving it out."""
+
+DEFAULT_LOCAL_QUEUE: Final = "default"
+DEFAULT_POD_SET: Final = "main"
+
+
+class Label(StrEnum):
+    """Label keys."""
+
+    QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+    PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+    MAX_EXEC_TIME_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
+    PREBUILT_WORKLOAD_NAME = "kueue.x-k8s.io/prebuilt-workload-name"
+    JOB_UID = "kueue.x-k8s.io/job-uid"
+    MANAGED = "kueue.x-k8s.io/managed"
+    POD_SET = "kueue.x-k8s.io/podset"
+    CLUSTER_QUEUE_NAME = "kueue.x-k8s.io/cluster-queue-name"
+    LOCAL_QUEUE_NAME = "kueue.x-k8s.io/local-queue-name"
+    POD_GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
+    POD_GROUP_POD_INDEX = "kueue.x-k8s.io/pod-group-pod-index"
+    MULTIKUEUE_ORIGIN = "kueue.x-k8s.io/multikueue-origin"
+    MULTIKUEUE_WORKER_POD = "kueue.x-k8s.io/multikueue-worker-workload-pod"
+    CONCURRENT_ADMISSION_PARENT = "kueue.x-k8s.io/concurrent-admission-parent"
+    REQUIRE_QUEUE = "fedq.io/require-queue"
+    """On a namespace, `"true"`: Jobs without a queue name are refused there."""
+
+
+class Annotation(StrEnum):
+    """Kueue's annotation keys."""
+
+    ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+    ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+    WORKLOAD = "kueue.x-k8s.io/workload"
+    WORKLOAD_SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
+    WORKLOAD_SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
+    POD_SET_REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+    POD_SET_PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+    POD_SET_UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
+    POD_SET_SLICE_REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-slice-required-topology"
+    POD_SET_SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
+    POD_SET_GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
+    POD_GROUP_TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
+    POD_GROUP_FAST_ADMISSION = "kueue.x-k8s.io/pod-group-fast-admission"
+    POD_GROUP_SERVING = "kueue.x-k8s.io/pod-group-serving"
+    ROLE_HASH = "kueue.x-k8s.io/role-hash"
+    RETRIABLE_IN_GROUP = "kueue.x-k8s.io/retriable-in-group"
+    IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"
+    JOB_MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+    JOB_COMPLETIONS_EQUAL_PARALLELISM = "kueue.x-k8s.io/job-completions-equal-parallelism"
+    JOB_OWNER_GVK = "kueue.x-k8s.io/job-owner-gvk"
+    JOB_OWNER_NAME = "kueue.x-k8s.io/job-owner-name"
+    PREBUILT_WORKLOAD_NAME = "kueue.x-k8s.io/prebuilt-workload-name"
+    PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
+    SAFE_TO_FORCEFULLY_DELETE = "kueue.x-k8s.io/safe-to-forcefully-delete"
+    MULTIKUEUE_ORIGIN_UID = "kueue.x-k8s.io/multikueue-origin-uid"
+
+
+class Mirror(StrEnum):
+    """Annotation keys that prove and fence a mirrored Job; only mirror and agent may write them."""
+
+    LOCAL_UID = "fedq.io/local-uid"
+    ATTEMPT = "fedq.io/attempt"
+    EPOCH = "fedq.io/epoch"
+    QUEUED_AT = "fedq.io/queued-at"
+    PRIORITY = "fedq.io/priority"
+    REFUSED = "fedq.io/refused"
+    DECIDING = "fedq.io/deciding"
+    ADMISSION = "fedq.io/admission"
+
+
+class Option(StrEnum):
+    """Annotation keys that a user may set on a Job, LocalQueue or ClusterQueue (nearest wins)."""
+
+    ON_DISCONNECT = "fedq.io/on-disconnect"
+    RERUN_AFTER = "fedq.io/rerun-after"
+    CLUSTERS = "fedq.io/clusters"
+    AVOID_CLUSTERS = "fedq.io/avoid-clusters"
+    NON_PREEMPTIBLE = "fedq.io/non-preemptible"
+    GIVE_UP_AFTER = "fedq.io/give-up-after"
+
+
+class OnDisconnect(StrEnum):
+    """What happens to a job whose cluster is lost (value of `fedq.io/on-disconnect`)."""
+
+    STOP = "stop"
+    KEEP = "keep"
+    DUPLICATE_OK = "duplicate-ok"
+
+
+class Finalizer(StrEnum):
+    """Finalizers."""
+
+    RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
+    MANAGED = "kueue.x-k8s.io/managed"
+
+
+class Controller(StrEnum):
+    """Controller names of admission checks; the first is also a Job's `managedBy`."""
+
+    MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+    PROVISIONING_REQUEST = "kueue.x-k8s.io/provisioning-request"
+
+
+class Gate(StrEnum):
+    """Scheduling gates of pods."""
+
+    ADMISSION = "kueue.x-k8s.io/admission"
+    TOPOLOGY = "kueue.x-k8s.io/topology"
+    ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+    DEVICES = "fedq.io/devices"
+
+
+class ConditionType(StrEnum):
+    """Condition types of a Workload, and `Active` of everything else."""
+
+    ACTIVE = "Active"
+    QUOTA_RESERVED = "QuotaReserved"
+    ADMITTED = "Admitted"
+    EVICTED = "Evicted"
+    PREEMPTED = "Preempted"
+    REQUEUED = "Requeued"
+    PODS_READY = "PodsReady"
+    FINISHED = "Finished"
+    DEACTIVATION_TARGET = "DeactivationTarget"
+    BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
+
+
+class Reason(StrEnum):
+    """Reasons of Workload conditions (Kueue's words), by condition."""
+
+    # QuotaReserved and Admitted
+    QUOTA_RESERVED = "QuotaReserved"
+    ADMITTED = "Admitted"
+    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+    WAITING_FOR_QUOTA = "WaitingForQuota"
+    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+    TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
+    WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
+    MISCONFIGURED = "Misconfigured"
+    SUSPENDED = "Suspended"
+    PENDING_EVALUATION = "PendingEvaluation"
+    WAITING_FOR_PODS_READY = "WaitingForPodsReady"
+    ADMISSION_GATED = "AdmissionGated"
+    ON_HOLD = "OnHold"
+    NO_RESERVATION = "NoReservation"
+    UNSATISFIED_ADMISSION_CHECKS = "UnsatisfiedAdmissionChecks"
+    PENDING_DELAYED_TOPOLOGY_REQUESTS = "PendingDelayedTopologyRequests"
+    # Evicted
+    PREEMPTED = "Preempted"
+    PODS_READY_TIMEOUT = "PodsReadyTimeout"
+    ADMISSION_CHECK = "AdmissionCheck"
+    CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
+    LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+    NODE_FAILURES = "NodeFailures"
+    DEACTIVATED = "Deactivated"
+    FLAVOR_MIGRATION = "FlavorMigration"
+    EVICTED_ON_MANAGER_CLUSTER = "EvictedOnManagerCluster"
+    # Preempted
+    IN_CLUSTER_QUEUE = "InClusterQueue"
+    IN_COHORT_RECLAMATION = "InCohortReclamation"
+    IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
+    IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+    # Requeued
+    REACTIVATED = "Reactivated"
+    BACKOFF_FINISHED = "BackoffFinished"
+    CLUSTER_QUEUE_RESTARTED = "ClusterQueueRestarted"
+    LOCAL_QUEUE_RESTARTED = "LocalQueueRestarted"
+    # PodsReady
+    STARTED = "Started"
+    RECOVERED = "Recovered"
+    WAIT_FOR_START = "WaitForStart"
+    WAIT_FOR_RECOVERY = "WaitForRecovery"
+    # Finished
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    OUT_OF_SYNC = "OutOfSync"
+    OWNER_NOT_FOUND = "OwnerNotFound"
+    WORKLOAD_SLICE_REPLACED = "WorkloadSliceReplaced"
+    FAILED_TO_START = "FailedToStart"
+    # DeactivationTarget and BlockedOnPreemptionGates
+    REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
+    MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
+    PREEMPTION_GATED = "PreemptionGated"
+
+
+class ActiveReason(StrEnum):
+    """Reasons of the `Active` condition of queues, checks and clusters."""
+
+    READY = "Ready"
+    ACTIVE = "Active"
+    UNKNOWN = "Unknown"
+    TERMINATING = "Terminating"
+    STOPPED = "Stopped"
+    # ClusterQueue
+    FLAVOR_NOT_FOUND = "FlavorNotFound"
+    ADMISSION_CHECK_NOT_FOUND = "AdmissionCheckNotFound"
+    ADMISSION_CHECK_INACTIVE = "AdmissionCheckInactive"
+    MULTIPLE_MULTIKUEUE_CHECKS = "MultipleMultiKueueAdmissionChecks"
+    MULTIKUEUE_CHECK_PER_FLAVOR = "MultiKueueAdmissionCheckAppliedPerFlavor"
+    MULTIKUEUE_WITH_PROVISIONING = "MultiKueueWithProvisioningRequest"
+    TOPOLOGY_NOT_FOUND = "TopologyNotFound"
+    # LocalQueue
+    CLUSTER_QUEUE_DOES_NOT_EXIST = "ClusterQueueDoesNotExist"
+    CLUSTER_QUEUE_IS_INACTIVE = "ClusterQueueIsInactive"
+    # AdmissionCheck of MultiKueue
+    SOME_ACTIVE_CLUSTERS = "SomeActiveClusters"
+    NO_USABLE_CLUSTERS = "NoUsableClusters"
+    BAD_CONFIG = "BadConfig"
+    # MultiKueueCluster
+    BAD_KUBE_CONFIG = "BadKubeConfig"
+    INSECURE_KUBE_CONFIG = "InsecureKubeConfig"
+    BAD_CLUSTER_PROFILE = "BadClusterProfile"
+    BAD_REST_CONFIG = "BadRestConfig"
+    CLUSTER_PROFILE_DISABLED = "MultiKueueClusterProfileFeatureDisabled"
+    CLIENT_CONNECTION_FAILED = "ClientConnectionFailed"
+
+
+class CheckState(StrEnum):
+    """States of one admission check in a Workload.
+
+    Pending = not decided; Ready = counts for Admitted; Retry = evict and start over;
+    Rejected = deactivate, final.
+    """
+
+    PENDING = "Pending"
+    READY = "Ready"
+    RETRY = "Retry"
+    REJECTED = "Rejected"
+
+
+class StopPolicy(StrEnum):
+    """Hold keeps what runs and admits nothing new; HoldAndDrain evicts as well."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    HOLD_AND_DRAIN = "HoldAndDrain"

@@ -1,0 +1,183 @@
+"""The status of a Workload: admission, checks, requeueing, and Fedq's own record of the bind."""
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from federation.api.fields import (
+    Count,
+    FreeForm,
+    Quantity,
+    Time,
+    atomic,
+    list_map,
+    rules,
+    value_set,
+)
+from federation.api.meta import Conditions, WireModel
+from federation.api.names import CheckState
+from federation.api.resource_flavor import Tolerations
+
+CheckName = Annotated[str, Field(min_length=1, max_length=316)]
+Cluster = Annotated[str, Field(min_length=1, max_length=256)]
+Message = Annotated[str, Field(max_length=32768)]
+
+
+class TopologyAssignment(WireModel):
+    """Domains that the pods go to, in the compressed form of v1beta2."""
+
+    levels: Annotated[list[str], Field(max_length=16, json_schema_extra=atomic())] = Field(
+        default_factory=list
+    )
+    slices: Annotated[list[FreeForm], Field(max_length=1000, json_schema_extra=atomic())] = Field(
+        default_factory=list
+    )
+    """Each {domainCount, valuesPerLevel[], podCounts}, with values equal or per domain."""
+
+
+class PodSetAssignment(WireModel):
+    """Flavors and amounts of one pod set."""
+
+    name: Annotated[str, Field(max_length=63)]
+    flavors: dict[str, str] = Field(default_factory=dict)
+    """Resource name to flavor name."""
+    resource_usage: dict[str, Quantity] = Field(default_factory=dict)
+    """Of all `count` pods together."""
+    count: Count | None = None
+    """Pods admitted; fewer than in the spec after partial admission."""
+    topology_assignment: TopologyAssignment | None = None
+    delayed_topology_request: str | None = None
+
+
+class Admission(WireModel):
+    """The quota that the workload holds."""
+
+    cluster_queue: Annotated[str, Field(max_length=253)]
+    pod_set_assignments: Annotated[
+        list[PodSetAssignment], Field(max_length=18, json_schema_extra=list_map("name"))
+    ] = Field(default_factory=list)
+
+
+class RequeueState(WireModel):
+    """Back-off after evictions."""
+
+    count: Count | None = None
+    requeue_at: Time | None = None
+
+
+class ReclaimablePod(WireModel):
+    """Pods of a set whose quota is not needed any more."""
+
+    name: Annotated[str, Field(max_length=63)]
+    count: Count
+
+
+class PodSetUpdate(WireModel):
+    """What a check adds to the pods of a set."""
+
+    name: Annotated[str, Field(max_length=63)]
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    tolerations: Tolerations = Field(default_factory=list)
+
+
+class AdmissionCheckState(WireModel):
+    """What one check says."""
+
+    name: CheckName
+    state: CheckState
+    message: Message = ""
+    last_transition_time: Time | None = None
+    requeue_after_seconds: Count | None = None
+    retry_count: Count | None = None
+    pod_set_updates: Annotated[
+        list[PodSetUpdate], Field(max_length=18, json_schema_extra=atomic())
+    ] = Field(default_factory=list)
+
+
+class EvictionCount(WireModel):
+    """How often the workload was evicted for one reason."""
+
+    reason: str
+    underlying_cause: str = ""
+    count: Count
+
+
+class SchedulingStats(WireModel):
+    """Counters over the life of the workload."""
+
+    evictions: Annotated[list[EvictionCount], Field(max_length=256, json_schema_extra=atomic())] = (
+        Field(default_factory=list)
+    )
+
+
+class Refusal(WireModel):
+    """One worker cluster's final no to one attempt."""
+
+    cluster: Cluster
+    reason: Annotated[str, Field(max_length=1024)]
+    message: Message = ""
+    attempt: int
+    at: Time
+
+
+class FedqStatus(WireModel):
+    """Where the workload is bound. `attempt` is the fencing number: +1 per offer."""
+
+    cluster: Annotated[str, Field(max_length=256)] = ""
+    attempt: int = 0
+    epoch: int = 0
+    """Epoch of the cluster's Lease at the bind."""
+    policy: Annotated[str, Field(max_length=32)] = ""
+    """What happens when the cluster is lost; fixed at the bind (`fedq.io/on-disconnect`)."""
+    bound_at: Time | None = None
+    message: Message = ""
+    refusals: Annotated[list[Refusal], Field(max_length=64, json_schema_extra=atomic())] = Field(
+        default_factory=list
+    )
+
+
+class WorkloadStatus(WireModel):
+    """How far the workload is."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!(has(self.clusterName) && has(self.nominatedClusterNames) && "
+                "size(self.nominatedClusterNames) > 0)",
+                "clusterName and nominatedClusterNames are mutually exclusive",
+            ),
+            (
+                "!has(oldSelf.clusterName) || !has(self.clusterName) || "
+                "self.clusterName == oldSelf.clusterName",
+                "clusterName is immutable once set",
+            ),
+        )
+    )
+
+    conditions: Conditions = Field(default_factory=list)
+    admission: Admission | None = None
+    requeue_state: RequeueState | None = None
+    reclaimable_pods: Annotated[
+        list[ReclaimablePod], Field(max_length=18, json_schema_extra=list_map("name"))
+    ] = Field(default_factory=list)
+    admission_checks: Annotated[
+        list[AdmissionCheckState], Field(max_length=8, json_schema_extra=list_map("name"))
+    ] = Field(default_factory=list)
+    resource_requests: Annotated[
+        list[FreeForm], Field(max_length=18, json_schema_extra=atomic())
+    ] = Field(default_factory=list)
+    accumulated_past_execution_time_seconds: Count | None = None
+    scheduling_stats: SchedulingStats | None = None
+    nominated_cluster_names: Annotated[
+        list[Cluster], Field(max_length=20, json_schema_extra=value_set())
+    ] = Field(default_factory=list)
+    cluster_name: Cluster | None = None
+    unhealthy_nodes: Annotated[list[FreeForm], Field(max_length=8, json_schema_extra=atomic())] = (
+        Field(default_factory=list)
+    )
+    preemption_gates: Annotated[list[FreeForm], Field(max_length=8, json_schema_extra=atomic())] = (
+        Field(default_factory=list)
+    )
+    fedq: FedqStatus | None = None
