@@ -1,0 +1,178 @@
+"""Choose one worker cluster for a workload that fits its global quota.
+
+The choice is over all clusters at once, on what they report free less the offers that their
+reports do not count yet. A cluster is offered only what should fit: the queue stays global.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from federation.core.quantity import format_quantity, scale
+from federation.core.types import Admission, FlavorResource, Pending, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """What a worker's ClusterQueue has of one resource in one flavor."""
+
+    nominal: int
+    available: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerQueue:
+    """A ClusterQueue of a worker cluster; flavors are in the queue's own order."""
+
+    name: str
+    active: bool
+    amounts: Mapping[FlavorResource, Amount]
+
+    def flavors(self, resource: str) -> list[str]:
+        """The flavors that offer `resource`, in order."""
+        return [key.flavor for key in self.amounts if key.resource == resource]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A worker cluster as the dispatcher sees it.
+
+    `problem` is empty when the cluster takes new work; else a sentence that says what is wrong.
+    `pending` is what was offered to a ClusterQueue and is not in the report yet (negative where
+    something ended that the report still counts).
+    """
+
+    name: str
+    problem: str = ""
+    queues: Mapping[str, WorkerQueue] = field(default_factory=dict)
+    local_queues: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    pending: Mapping[str, Usage] = field(default_factory=dict)
+
+    def free(self, queue: str, key: FlavorResource) -> int:
+        """Amount free for a new offer."""
+        amount = self.queues[queue].amounts.get(key)
+        if amount is None:
+            return 0
+        return amount.available - self.pending.get(queue, {}).get(key, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The cluster to offer to, and what the offer is expected to use of its ClusterQueue."""
+
+    cluster: str
+    queue: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class NoCluster:
+    """Why no cluster takes the workload, per cluster; `retry_at` when time alone may help."""
+
+    reasons: Mapping[str, str]
+    retry_at: float | None = None
+
+    def message(self) -> str:
+        """One sentence for people."""
+        if not self.reasons:
+            return "no worker cluster is registered: create a MultiKueueCluster"
+        return "no worker cluster can take it: " + "; ".join(
+            f"{name}: {reason}" for name, reason in sorted(self.reasons.items())
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A cluster's no to one workload, remembered until `until` (doubling with `count`)."""
+
+    cluster: str
+    reason: str
+    message: str
+    count: int
+    until: float
+
+
+def choose(
+    item: Pending,
+    admission: Admission,
+    clusters: Mapping[str, ClusterView],
+    refusals: Mapping[str, Refusal],
+    now: float,
+) -> Choice | NoCluster:
+    """The cluster that keeps the largest share free after taking the workload; ties by name."""
+    reasons: dict[str, str] = {}
+    best: tuple[float, Choice] | None = None
+    retry_at: float | None = None
+    for name in sorted(clusters):
+        refusal = refusals.get(name)
+        if refusal is not None and refusal.until > now:
+            reasons[name] = f"refused: {refusal.message}"
+            retry_at = refusal.until if retry_at is None else min(retry_at, refusal.until)
+            continue
+        fit = _fit(item, admission, clusters[name])
+        if isinstance(fit, str):
+            reasons[name] = fit
+            continue
+        score = _share_left(clusters[name], fit)
+        if best is None or score > best[0]:
+            best = (score, fit)
+    return best[1] if best is not None else NoCluster(reasons, retry_at)
+
+
+def _fit(item: Pending, admission: Admission, cluster: ClusterView) -> Choice | str:
+    if cluster.problem:
+        return cluster.problem
+    queue_name = cluster.local_queues.get((item.namespace, item.local_queue))
+    if queue_name is None:
+        return f"no LocalQueue {item.namespace}/{item.local_queue} there"
+    queue = cluster.queues.get(queue_name)
+    if queue is None or not queue.active:
+        return f"ClusterQueue {queue_name} is not active there"
+    used: Usage = {}
+    for pods, assigned in zip(item.pod_sets, admission.pod_sets, strict=True):
+        for resource, amount in scale(pods.requests, assigned.count).items():
+            if amount == 0:
+                continue
+            key = _flavor_for(resource, amount, assigned.flavors, cluster, queue, used)
+            if isinstance(key, str):
+                return key
+            used[key] = used.get(key, 0) + amount
+    return Choice(cluster.name, queue_name, used)
+
+
+def _flavor_for(
+    resource: str,
+    amount: int,
+    budget: Mapping[str, str],
+    cluster: ClusterView,
+    queue: WorkerQueue,
+    used: Usage,
+) -> FlavorResource | str:
+    """The first flavor with room; only the budget's own one if the worker has that name."""
+    flavors = queue.flavors(resource)
+    if not flavors:
+        return f"ClusterQueue {queue.name} there has no quota for {resource}"
+    if budget.get(resource) in flavors:
+        flavors = [budget[resource]]
+    most = 0
+    for flavor in flavors:
+        key = FlavorResource(flavor, resource)
+        free = cluster.free(queue.name, key) - used.get(key, 0)
+        if amount <= free:
+            return key
+        most = max(most, free)
+    return (
+        f"{resource}: {format_quantity(resource, max(0, most))} free,"
+        f" {format_quantity(resource, amount)} needed"
+    )
+
+
+def _share_left(cluster: ClusterView, choice: Choice) -> float:
+    """The smallest free share over the resources used, after the offer: 1 is empty, 0 full."""
+    shares = []
+    for key, amount in choice.usage.items():
+        nominal = cluster.queues[choice.queue].amounts[key].nominal
+        left = cluster.free(choice.queue, key) - amount
+        shares.append(left / nominal if nominal > 0 else 0.0)
+    return min(shares, default=1.0)

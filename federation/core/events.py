@@ -1,0 +1,122 @@
+"""What happens to a job: facts that arrived, decisions of the cycle, outcomes of effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from federation.core.dispatch import Choice
+from federation.core.facts import LocalJob, Record, RemoteJob
+from federation.core.types import Admission
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSeen:
+    """The local Job as it is now; None when it is deleted."""
+
+    local: LocalJob | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSeen:
+    """The Workload as it is now; None when it is deleted."""
+
+    record: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSeen:
+    """A copy on a worker as it is now (possibly `gone`)."""
+
+    remote: RemoteJob
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAbsent:
+    """A full listing of a cluster, taken at `version`, does not have a copy of this job."""
+
+    cluster: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Whether the local status is behind what the remote copy calls for."""
+
+    behind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The cycle admitted the job and chose a cluster; the claim in the index holds."""
+
+    admission: Admission
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlaced:
+    """The cycle looked at the job and it has to wait."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProblem:
+    """The job's queue is missing or stopped ('' when it is in order again)."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """All effects of the last step succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An effect failed for now; facts may have changed. Tried again `after` seconds."""
+
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class OfferRefused:
+    """The cluster cannot take the copy at all (no such namespace, foreign job of that name, …)."""
+
+    cluster: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindLost:
+    """The record changed before the binding could be written: the decision is void."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed a deadline of this job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resync:
+    """Derive the effects again, as after a restart."""
+
+
+Event = (
+    LocalSeen
+    | RecordSeen
+    | RemoteSeen
+    | RemoteAbsent
+    | Compared
+    | Placed
+    | NotPlaced
+    | QueueProblem
+    | Done
+    | Failed
+    | OfferRefused
+    | BindLost
+    | Tick
+    | Resync
+)

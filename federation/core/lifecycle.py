@@ -1,0 +1,158 @@
+"""The life of one job across clusters: `step(state, event, now) -> (state, effects)`.
+
+The step is level-triggered: an event only updates facts, and the effects are derived from all
+facts by `plan`. A lost effect is therefore derived again by `Resync` or by the next fact, and
+nothing but this module decides what happens to a Workload.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from federation.core import effects as do
+from federation.core import events as on
+from federation.core.dispatch import Refusal
+from federation.core.facts import Binding, JobState, LocalJob, Record, RemoteJob
+from federation.core.plan import plan
+
+REFUSAL_FIRST_S = 1.0
+REFUSAL_MOST_S = 300.0
+
+
+def step(state: JobState, event: on.Event, now: float) -> tuple[JobState, tuple[do.Effect, ...]]:
+    """Apply one event and derive what is to be done. `now` is in seconds since the epoch."""
+    state = _apply(state, event, now)
+    if state.retry_at is not None and now >= state.retry_at:
+        state = replace(state, retry_at=None)
+    if state.busy or state.retry_at is not None:
+        return state, ()
+    state, effects = plan(state, now)
+    return (replace(state, busy=True) if effects else state), effects
+
+
+def wake_at(state: JobState) -> float | None:
+    """When a Tick is due, in seconds since the epoch."""
+    times = [t for t in (state.deadline, state.retry_at) if t is not None]
+    return min(times) if times else None
+
+
+def _apply(state: JobState, event: on.Event, now: float) -> JobState:
+    match event:
+        case on.LocalSeen(local):
+            return _local_seen(state, local)
+        case on.RecordSeen(record):
+            return _record_seen(state, record)
+        case on.RemoteSeen(remote):
+            return _remote_seen(state, remote, now)
+        case on.RemoteAbsent(cluster, version):
+            return _remote_absent(state, cluster, version)
+        case on.Compared(behind):
+            return replace(state, behind=behind)
+        case on.Placed(admission, choice):
+            return replace(state, admission=admission, choice=choice, waits=("", ""))
+        case on.NotPlaced(reason, message):
+            return replace(state, waits=(reason, message))
+        case on.QueueProblem(message):
+            return replace(state, queue_problem=message)
+        case on.Done():
+            return replace(state, busy=False, failures=0)
+        case on.Failed(after):
+            return replace(state, busy=False, failures=state.failures + 1, retry_at=now + after)
+        case on.OfferRefused(cluster, reason, message):
+            return _offer_refused(state, cluster, reason, message, now)
+        case on.BindLost():
+            return replace(state, busy=False, admission=None, choice=None, queued=False)
+    return state  # Tick and Resync only ask for a plan
+
+
+def _local_seen(state: JobState, local: LocalJob | None) -> JobState:
+    known = state.local
+    if known and local and local.version < known.version:
+        return state
+    moved = known and local and _queue_view(known) != _queue_view(local)
+    state = replace(state, local=local, queued=state.queued and not moved)
+    return _note_running(state)
+
+
+def _queue_view(local: LocalJob) -> object:
+    return (local.queue, local.priority_class, local.pod_sets)
+
+
+def _record_seen(state: JobState, record: Record | None) -> JobState:
+    known = state.record
+    if known and record and (record.version < known.version):
+        return state
+    state = replace(state, record=record)
+    if record is None or record.binding is None:
+        if known and known.binding:  # it left a cluster: what belonged to that attempt is void
+            state = replace(
+                state,
+                admission=None,
+                choice=None,
+                was_running=False,
+                queued=False,
+                deadline=None,
+            )
+    else:
+        state = replace(state, admission=None, choice=None, waits=("", ""), queued=False)
+    return _note_running(state)
+
+
+def _note_running(state: JobState) -> JobState:
+    """Remember that the local job was started in this attempt: a later suspension is a wish."""
+    if state.record and state.record.admitted and state.local and not state.local.suspended:
+        return replace(state, was_running=True)
+    return state
+
+
+def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
+    known = state.remotes.get(remote.cluster)
+    if known and remote.version < known.version:
+        return state
+    if remote.gone and known and known.uid and known.uid != remote.uid:
+        return state
+    if remote.gone and known and known.uid == remote.uid:
+        remote = replace(known, gone=True, version=remote.version)
+    state = replace(state, remotes={**state.remotes, remote.cluster: remote})
+    if remote.refused and not (known and known.refused):
+        state = _refuse(state, remote.cluster, remote.refused_reason, remote.refused, now)
+    return state
+
+
+def _remote_absent(state: JobState, cluster: str, version: int) -> JobState:
+    known = state.remotes.get(cluster)
+    bound = state.bound
+    if known is not None:
+        if known.gone or known.version > version:
+            return state
+        absent = replace(known, gone=True)
+    elif bound and bound.cluster == cluster:
+        absent = _nothing_there(bound, version)
+    else:
+        return state
+    return replace(state, remotes={**state.remotes, cluster: absent})
+
+
+def _nothing_there(bound: Binding, version: int, refused: str = "") -> RemoteJob:
+    return RemoteJob(
+        bound.cluster, "", version, bound.attempt, suspended=True, refused=refused, gone=True
+    )
+
+
+def _offer_refused(
+    state: JobState, cluster: str, reason: str, message: str, now: float
+) -> JobState:
+    state = _refuse(replace(state, busy=False), cluster, reason, message, now)
+    bound = state.bound
+    if bound is None or bound.cluster != cluster:
+        return state
+    return replace(state, remotes={**state.remotes, cluster: _nothing_there(bound, 0, message)})
+
+
+def _refuse(state: JobState, cluster: str, reason: str, message: str, now: float) -> JobState:
+    """Remember the no, each time for twice as long: 1 s, 2 s, … 5 min."""
+    before = state.refusals.get(cluster)
+    count = before.count + 1 if before else 1
+    until = now + min(REFUSAL_FIRST_S * 2 ** (count - 1), REFUSAL_MOST_S)
+    refusal = Refusal(cluster, reason, message, count, until)
+    return replace(state, refusals={**state.refusals, cluster: refusal})

@@ -1,0 +1,85 @@
+"""Kubernetes quantities as integers.
+
+Rule (spec of Kueue's cache): cpu counts in milli-units, everything else in whole units; fractions
+round up, as `resource.Quantity.Value()` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+Resources = dict[str, int]
+"""Resource name to amount: milli-units for cpu, whole units (bytes, cards) else."""
+
+_FORMAT = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)$")
+_SUFFIX = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    **{suffix: Fraction(1000 ** (i + 1)) for i, suffix in enumerate("kMGTPE")},
+    **{f"{suffix}i": Fraction(1024 ** (i + 1)) for i, suffix in enumerate("KMGTPE")},
+}
+
+
+class QuantityError(ValueError):
+    """The text is not a Kubernetes quantity."""
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Fraction:
+    match = _FORMAT.match(text)
+    if match is None:
+        raise QuantityError(f"{text!r} is not a quantity: write for example 500m, 2, 16Gi")
+    number, exponent, suffix = match.groups()
+    scale = Fraction(10) ** int(exponent[1:]) if exponent else _SUFFIX[suffix or ""]
+    return Fraction(number) * scale
+
+
+def parse_quantity(resource: str, value: str | int | float) -> int:
+    """The amount of `resource` as an integer (milli-units for cpu). Raises QuantityError."""
+    amount = _parse(str(value).strip()) * (1000 if resource == "cpu" else 1)
+    return -(-amount.numerator // amount.denominator)
+
+
+def parse_resources(values: Mapping[str, str | int | float] | None) -> Resources:
+    """A Kubernetes resource list as integers. Raises QuantityError with the resource named."""
+    parsed: Resources = {}
+    for name, value in (values or {}).items():
+        try:
+            parsed[name] = parse_quantity(name, value)
+        except QuantityError as error:
+            raise QuantityError(f"{name}: {error}") from None
+    return parsed
+
+
+def format_quantity(resource: str, amount: int) -> str:
+    """The shortest canonical text, for people and for the wire: 1500m, 2, 16Gi."""
+    if resource == "cpu":
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
+        for power, suffix in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
+            if amount and amount % 1024**power == 0:
+                return f"{amount // 1024**power}{suffix}"
+    return str(amount)
+
+
+def add(left: Mapping[str, int], right: Mapping[str, int]) -> Resources:
+    """Sum per resource name."""
+    total = dict(left)
+    for name, amount in right.items():
+        total[name] = total.get(name, 0) + amount
+    return total
+
+
+def scale(values: Mapping[str, int], count: int) -> Resources:
+    """Every amount times `count`."""
+    return {name: amount * count for name, amount in values.items()}
+
+
+def largest(left: Mapping[str, int], right: Mapping[str, int]) -> Resources:
+    """Maximum per resource name."""
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}

@@ -1,0 +1,415 @@
+"""The Kubernetes API client: plain JSON objects over httpx, one method per verb.
+
+httpx is used for its transport seam (tests pass a fake API server as the transport), with aiohttp
+underneath, which costs a quarter of the CPU. The client sits directly on the transport: cookies,
+redirects, proxies and authentication flows of `httpx.AsyncClient` are not wanted here and would
+double the cost of a small request. Nothing is retried in this module except a 401 after a fresh
+token, and only errors of `federation.edge.errors` leave it (CancelledError passes untouched).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self, cast
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import httpx
+from httpx_aiohttp import AiohttpTransport
+
+from federation.edge.errors import (
+    ConfigError,
+    Gone,
+    Unauthorized,
+    Unreachable,
+    from_answer,
+    from_status,
+)
+from federation.edge.kubeconfig import Endpoint, ssl_context
+from federation.edge.resources import Json, Resource
+
+CONNECT_TIMEOUT = 5.0
+POOL = httpx.Limits(max_connections=256, max_keepalive_connections=256, keepalive_expiry=75.0)
+"""Watches hold a connection each; the rest bounds how many requests are in flight."""
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_PATCH_TYPES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+Body = Json | list[Json]
+"""An object, or the operations of a JSON patch."""
+PatchKind = Literal["merge", "json", "apply"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """All objects of one list (every page), and where a watch can start from."""
+
+    items: list[Json]
+    resource_version: str
+
+
+class WatchEvent(NamedTuple):
+    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK (an object with a resourceVersion only)."""
+
+    type: str
+    object: Json
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One request, decided before any byte moves. `read` is in seconds, None waits for ever."""
+
+    verb: str
+    method: str
+    path: str
+    label: str
+    body: Body | None = None
+    content_type: str = "application/json"
+    read: float | None = None
+
+    @property
+    def description(self) -> str:
+        return f"{self.verb} {self.label}"
+
+
+class KubeClient:
+    """Talks to one API server. Safe to share between tasks of one event loop."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        user_agent: str = "fedq",
+        request_timeout: float = 15.0,
+    ) -> None:
+        self.cluster = endpoint.name or endpoint.server
+        self.request_timeout = request_timeout
+        self.requests: Counter[tuple[str, str, str]] = Counter()
+        """Requests sent, by (verb, plural, subresource): the write budget is measured here."""
+        self._endpoint = endpoint
+        self._base = endpoint.server.rstrip("/")
+        self._transport = transport or _aiohttp_transport(endpoint)
+        self._headers = {
+            "Host": httpx.URL(self._base).netloc.decode("ascii"),
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+            # Compressing costs both sides more CPU than a cluster network costs time.
+            "Accept-Encoding": "identity",
+        }
+        self._extensions: dict[float | None, dict[str, Any]] = {}
+        self._set_token(endpoint.token)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections. Streams that are still open end with Unreachable."""
+        await self._transport.aclose()
+
+    # Reading
+
+    async def get(self, res: Resource, name: str, namespace: str | None = None) -> Json:
+        """Read one object. Raises NotFound."""
+        return await self._object(self._plan("get", "GET", res, namespace, name))
+
+    async def list(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> ListPage:
+        """Read all objects, `limit` a page. A page token that expires starts the list again once.
+
+        Raises Gone when it expires again: the collection changes faster than it can be read.
+        """
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector, "limit": limit}
+        try:
+            return await self._list(res, namespace, query)
+        except Gone:
+            return await self._list(res, namespace, query)
+
+    async def _list(self, res: Resource, namespace: str | None, query: dict[str, Any]) -> ListPage:
+        items: list[Json] = []
+        token = ""
+        while True:
+            call = self._plan("list", "GET", res, namespace, query={**query, "continue": token})
+            page = await self._object(call)
+            items += page.get("items") or ()
+            meta = page["metadata"]
+            token = meta.get("continue", "")
+            if not token:
+                return ListPage(items, meta["resourceVersion"])
+
+    async def watch(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        timeout_seconds: int = 300,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Stream changes after `resource_version`, ending when the server's time is up.
+
+        Without a resource version the present objects come first, as ADDED. Raises Gone when the
+        version is too old: list again. Close the iterator (aclosing) to give the connection back.
+        """
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "resourceVersion": resource_version,
+            "timeoutSeconds": timeout_seconds,
+        }
+        call = self._plan("watch", "GET", res, namespace, query=query)
+        response = await self._open(call)
+        try:
+            async for line in _lines(cast(httpx.AsyncByteStream, response.stream)):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise from_status(event["object"], call.description, self.cluster)
+                yield WatchEvent(event["type"], event["object"])
+        except ValueError as error:
+            raise self._unreachable(call, error) from error
+        except (httpx.HTTPError, aiohttp.ClientError, OSError) as error:
+            raise self._unreachable(call, error) from error
+        finally:
+            await response.aclose()
+
+    async def raw(self, method: str, path: str) -> bytes:
+        """Fetch a path that is no resource: /readyz, /metrics, /version."""
+        plain = path.partition("?")[0]
+        self.requests["raw", plain, ""] += 1
+        return await self._send(_Call("raw", method, path, plain, read=self.request_timeout))
+
+    # Writing
+
+    async def create(self, res: Resource, body: Json, namespace: str | None = None) -> Json:
+        """Create an object; the namespace defaults to the one in its metadata."""
+        meta = body.get("metadata", {})
+        namespace = namespace or meta.get("namespace")
+        call = self._plan("create", "POST", res, namespace, body=body)
+        name = _key(namespace, meta.get("name") or meta.get("generateName", ""))
+        return await self._object(replace(call, label=f"{res.plural} {name}"))
+
+    async def update(self, res: Resource, body: Json, subresource: str = "") -> Json:
+        """Replace an object. Raises Conflict unless its metadata.resourceVersion is the newest."""
+        meta = body["metadata"]
+        call = self._plan(
+            "update", "PUT", res, meta.get("namespace"), meta["name"], subresource, body=body
+        )
+        return await self._object(call)
+
+    async def patch(
+        self,
+        res: Resource,
+        name: str,
+        body: Body,
+        namespace: str | None = None,
+        *,
+        kind: PatchKind = "merge",
+        subresource: str = "",
+        field_manager: str = "fedq",
+        force: bool = False,
+    ) -> Json:
+        """Change parts of an object.
+
+        A merge patch with metadata.resourceVersion in it raises Conflict when that is not the
+        newest. `force` takes fields from other managers and belongs to kind "apply" only.
+        """
+        query = {"fieldManager": field_manager, "force": "true" if force else ""}
+        call = self._plan(
+            "patch", "PATCH", res, namespace, name, subresource, query=query, body=body, kind=kind
+        )
+        return await self._object(call)
+
+    async def delete(
+        self,
+        res: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "Background",
+        grace_seconds: int | None = None,
+    ) -> Json:
+        """Delete an object. Raises Conflict when it is not the one `uid`/`resource_version` name.
+
+        Returns the object as it stands while finalizers hold it, else a Status.
+        """
+        options: Json = {"propagationPolicy": propagation}
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        if preconditions := {key: value for key, value in wanted.items() if value}:
+            options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        return await self._object(
+            self._plan("delete", "DELETE", res, namespace, name, body=options)
+        )
+
+    # The one way to the wire
+
+    def _plan(
+        self,
+        verb: str,
+        method: str,
+        res: Resource,
+        namespace: str | None,
+        name: str = "",
+        subresource: str = "",
+        *,
+        query: dict[str, Any] | None = None,
+        body: Body | None = None,
+        kind: str = "",
+    ) -> _Call:
+        """Decide the request and count it. Names are quoted: they may come from users."""
+        self.requests[verb, res.plural, subresource] += 1
+        path = res.path(
+            quote(namespace, safe="") if namespace else None,
+            quote(name, safe="") if name else "",
+            subresource,
+        )
+        if query and (given := {key: value for key, value in query.items() if value}):
+            path = f"{path}?{urlencode(given)}"
+        target = res.plural + (f"/{subresource}" if subresource else "")
+        label = f"{target} {_key(namespace, name)}".rstrip()
+        content_type = _PATCH_TYPES.get(kind, "application/json")
+        read = None if verb == "watch" else self.request_timeout
+        return _Call(verb, method, path, label, body, content_type, read)
+
+    async def _object(self, call: _Call) -> Json:
+        data = await self._send(call)
+        try:
+            parsed: Json = json.loads(data)
+        except ValueError as error:  # a proxy in between, or a body cut short
+            raise self._unreachable(call, error) from error
+        return parsed
+
+    async def _send(self, call: _Call) -> bytes:
+        response = await self._open(call)
+        try:
+            return await response.aread()
+        except (httpx.HTTPError, aiohttp.ClientError, OSError) as error:
+            raise self._unreachable(call, error) from error
+        finally:
+            await response.aclose()
+
+    async def _open(self, call: _Call) -> httpx.Response:
+        """Send and return a successful response, body unread; the caller closes it."""
+        try:
+            return await self._attempt(call)
+        except Unauthorized:
+            if self._endpoint.refresh is None:
+                raise
+            await self._refresh_token()
+            return await self._attempt(call)
+
+    async def _attempt(self, call: _Call) -> httpx.Response:
+        headers = self._headers
+        content = None
+        if call.body is not None:
+            content = _encode(call.body).encode("utf-8", "surrogatepass")
+            headers = {**headers, "Content-Type": call.content_type}
+        request = httpx.Request(
+            call.method,
+            self._base + call.path,
+            headers=headers,
+            content=content,
+            extensions=self._timeouts(call.read),
+        )
+        try:
+            response = await self._transport.handle_async_request(request)
+            if response.status_code < 400:
+                return response
+            try:
+                answer = await response.aread()
+                retry_after = response.headers.get("retry-after", "")
+                raise from_answer(
+                    response.status_code, answer, retry_after, call.description, self.cluster
+                )
+            finally:
+                await response.aclose()
+        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError) as error:
+            raise self._unreachable(call, error) from error
+
+    def _timeouts(self, read: float | None) -> dict[str, Any]:
+        known = self._extensions.get(read)
+        if known is None:
+            limits = {"connect": CONNECT_TIMEOUT, "read": read, "write": read, "pool": read}
+            known = self._extensions[read] = {"timeout": limits}
+            if self._endpoint.tls_server_name:
+                known["sni_hostname"] = self._endpoint.tls_server_name
+        return known
+
+    def _unreachable(self, call: _Call, error: Exception) -> Unreachable:
+        said = str(error) or type(error).__name__
+        return Unreachable(
+            f"{call.description} on cluster {self.cluster}: no answer from {self._base}: {said}",
+            reason=type(error).__name__,
+            cluster=self.cluster,
+        )
+
+    def _set_token(self, token: str) -> None:
+        if token:
+            self._headers = {**self._headers, "Authorization": f"Bearer {token}"}
+
+    async def _refresh_token(self) -> None:
+        refresh = self._endpoint.refresh
+        if refresh is None:
+            return
+        try:
+            self._set_token(await asyncio.to_thread(refresh))
+        # What a plugin raises is its own affair; for us the credentials cannot be had.
+        except Exception as error:
+            raise ConfigError(
+                f"The token for cluster {self.cluster} cannot be renewed: {error}.",
+                reason="BadKubeConfig",
+                cluster=self.cluster,
+            ) from error
+
+
+def _key(namespace: str | None, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+async def _lines(stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Split a byte stream into lines. Each byte is looked at once, however long the line is."""
+    parts: list[bytes] = []
+    async for chunk in stream:
+        first, *rest = chunk.split(b"\n")
+        parts.append(first)
+        for piece in rest:
+            line = b"".join(parts)
+            parts = [piece]
+            if line.strip():
+                yield line
+    if tail := b"".join(parts).strip():
+        yield tail
+
+
+def _aiohttp_transport(endpoint: Endpoint) -> httpx.AsyncBaseTransport:
+    verify = ssl_context(endpoint) if endpoint.server.startswith("https") else False
+    return AiohttpTransport(verify=verify, trust_env=False, limits=POOL)

@@ -1,0 +1,67 @@
+"""The resource types Fedq talks about, and where the API server serves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+"""An object as it is on the wire. Unknown fields stay in it, so it can be written back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource type. `group` is empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def prefix(self) -> str:
+        """The path under which all its objects are served."""
+        if not self.group:
+            return f"/api/{self.version}"
+        return f"/apis/{self.group}/{self.version}"
+
+    def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+        """URL path of the collection, of one object or of its subresource.
+
+        Without a namespace the collection of a namespaced type is that of all namespaces.
+        """
+        path = self.prefix
+        if namespace and self.namespaced:
+            path += f"/namespaces/{namespace}"
+        path += f"/{self.plural}"
+        if name:
+            path += f"/{name}"
+        return f"{path}/{subresource}" if subresource else path
+
+
+KUEUE = "kueue.x-k8s.io"
+
+JOBS = Resource("batch", "v1", "jobs")
+PODS = Resource("", "v1", "pods")
+NODES = Resource("", "v1", "nodes", namespaced=False)
+SECRETS = Resource("", "v1", "secrets")
+CONFIGMAPS = Resource("", "v1", "configmaps")
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+EVENTS = Resource("", "v1", "events")
+LIMIT_RANGES = Resource("", "v1", "limitranges")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+
+WORKLOADS = Resource(KUEUE, "v1beta2", "workloads")
+CLUSTER_QUEUES = Resource(KUEUE, "v1beta2", "clusterqueues", namespaced=False)
+LOCAL_QUEUES = Resource(KUEUE, "v1beta2", "localqueues")
+RESOURCE_FLAVORS = Resource(KUEUE, "v1beta2", "resourceflavors", namespaced=False)
+COHORTS = Resource(KUEUE, "v1beta2", "cohorts", namespaced=False)
+ADMISSION_CHECKS = Resource(KUEUE, "v1beta2", "admissionchecks", namespaced=False)
+WORKLOAD_PRIORITY_CLASSES = Resource(KUEUE, "v1beta2", "workloadpriorityclasses", namespaced=False)
+TOPOLOGIES = Resource(KUEUE, "v1beta2", "topologies", namespaced=False)
+MULTIKUEUE_CLUSTERS = Resource(KUEUE, "v1beta2", "multikueueclusters", namespaced=False)
+MULTIKUEUE_CONFIGS = Resource(KUEUE, "v1beta2", "multikueueconfigs", namespaced=False)
+
+WORKER_REPORTS = Resource("fedq.io", "v1alpha1", "workerreports", namespaced=False)
