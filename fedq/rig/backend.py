@@ -21,7 +21,7 @@ class Backend(Protocol):
     def up(self, cluster: str, state: State, tell: Progress) -> None:
         """Bring one cluster to work, starting what does not run. Called in parallel."""
 
-    def down(self, clusters: list[str]) -> None:
+    def down(self, clusters: list[str], state: State) -> None:
         """Remove what `Rig.down` does not: things outside the rig's folder and processes."""
 
     def api_url(self, cluster: str, state: State) -> str:

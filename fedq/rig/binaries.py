@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fedq.rig.build import build
 from fedq.rig.paths import binary_cache
-from fedq.rig.tools import ALL_TOOLS, GROUPS, group_of, is_executable, version_of
+from fedq.rig.tools import GROUPS, group_of, is_executable, version_of
 
 Progress = Callable[[str], None]
 
@@ -32,7 +32,7 @@ def find(tool: str, tell: Progress) -> Path | None:
     return cached if is_executable(cached) else None
 
 
-def find_or_build(tools: Iterable[str] = ALL_TOOLS, tell: Progress = print) -> dict[str, Path]:
+def find_or_build(tools: Iterable[str], tell: Progress = print) -> dict[str, Path]:
     """Program → path for all of `tools`; what no place has is built into the cache.
 
     Raises RigError when something must be built and there is no Go toolchain, or a build fails.

@@ -69,5 +69,7 @@ class BuildProgress:
         text = f"building {self._label}: {self._done} packages"
         if self._total <= 0:
             return f"{text}, {elapsed:.0f} s"
-        left = elapsed / self._done * max(self._total - self._done, 0) if self._done else 0.0
+        if self._done >= self._total:
+            return f"{text}, {elapsed:.0f} s, linking now"
+        left = elapsed / self._done * (self._total - self._done) if self._done else 0.0
         return f"{text} of {self._total}, {elapsed:.0f} s, about {left:.0f} s left"

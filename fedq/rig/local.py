@@ -14,7 +14,7 @@ from fedq.rig.pki import Authority
 from fedq.rig.ports import allocate
 from fedq.rig.state import Home, State
 from fedq.rig.supervisor import Spec, Supervisor
-from fedq.rig.tools import ALL_TOOLS, is_executable
+from fedq.rig.tools import LOCAL_TOOLS, is_executable
 
 
 class LocalBackend:
@@ -25,9 +25,9 @@ class LocalBackend:
 
     def prepare(self, state: State, tell: Progress) -> None:
         """See `Backend`. Programs found before are kept while they exist."""
-        known = {tool: Path(state.binaries.get(tool, "/nonexistent")) for tool in ALL_TOOLS}
+        known = {tool: Path(state.binaries.get(tool, "/nonexistent")) for tool in LOCAL_TOOLS}
         if not all(is_executable(path) for path in known.values()):
-            found = find_or_build(ALL_TOOLS, tell)
+            found = find_or_build(LOCAL_TOOLS, tell)
             state.binaries = {tool: str(path) for tool, path in found.items()}
         taken = [port for ports in state.clusters.values() for port in ports.values()]
         for ports in state.clusters.values():
@@ -50,12 +50,12 @@ class LocalBackend:
         if layout.is_worker:
             create_nodes(layout.endpoint(), cluster, state.nodes)
 
-    def down(self, clusters: list[str]) -> None:
+    def down(self, clusters: list[str], state: State) -> None:
         """See `Backend`: everything is in the rig's folder or a process of it."""
 
     def api_url(self, cluster: str, state: State) -> str:
-        """See `Backend`."""
-        return self._layout(cluster, state).api_url
+        """See `Backend`; empty while an interrupted `up` has chosen no ports yet."""
+        return self._layout(cluster, state).api_url if state.clusters[cluster] else ""
 
     def kubeconfig(self, cluster: str, user: str, state: State) -> Path:
         """See `Backend`."""
@@ -65,6 +65,8 @@ class LocalBackend:
 
     def components(self, cluster: str, state: State) -> list[Spec]:
         """See `Backend`."""
+        if not state.clusters[cluster]:
+            return []
         layout = self._layout(cluster, state)
         return [spec for wave in waves(layout, state.binaries) for spec in wave]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fedq.rig.backend import Backend, Progress
 from fedq.rig.errors import RigError
+from fedq.rig.kind import KindBackend
 from fedq.rig.local import LocalBackend
 from fedq.rig.paths import rig_home
 from fedq.rig.process import TERM_GRACE, Process
@@ -21,7 +22,7 @@ from fedq.rig.status import ClusterStatus, ComponentStatus, RigStatus
 from fedq.rig.supervisor import Spec, Supervisor
 
 FAST_GRACE = 2.0
-"""Seconds that control planes get to end in `down`: nobody reads their data again."""
+"""Seconds that control planes get to end: an API server would wait for its watchers."""
 
 
 class Rig:
@@ -105,7 +106,7 @@ class Rig:
             self._supervisor.stop(parts, FAST_GRACE)
             self._supervisor.sweep(FAST_GRACE)
             if state is not None:
-                self._make_backend(state).down(list(state.clusters))
+                self._make_backend(state).down(list(state.clusters), state)
             self._home.remove()
 
     def status(self) -> RigStatus:
@@ -191,12 +192,13 @@ class Rig:
                 f"no process {name!r} in the rig",
                 f"there are {', '.join(self._supervisor.names())}",
             )
-        ready = None
+        ready, grace = None, TERM_GRACE
         state, cluster = self._state(), name.partition("/")[0]
         if cluster in state.clusters:
+            grace = FAST_GRACE
             specs = self._make_backend(state).components(cluster, state)
             ready = next((spec.ready for spec in specs if spec.name == name), None)
-        self._supervisor.stop([name])
+        self._supervisor.stop([name], grace)
         spec = Spec(name, process.argv, ready, process.env)
         return self._supervisor.await_ready(self._supervisor.start(spec), ready)
 
@@ -212,11 +214,12 @@ class Rig:
         if state is None:
             return []
         backend = self._make_backend(state)
-        prepared = [name for name, ports in state.clusters.items() if ports]
-        return [spec.name for name in prepared for spec in backend.components(name, state)]
+        every = (backend.components(name, state) for name in state.clusters)
+        return [spec.name for parts in every for spec in parts]
 
     def _look(self, name: str) -> ComponentStatus:
         return ComponentStatus.of(self._supervisor.find(name))
 
     def _make_backend(self, state: State) -> Backend:
-        return LocalBackend(self._home, self._supervisor)
+        backend = KindBackend if state.backend == "kind" else LocalBackend
+        return backend(self._home, self._supervisor)

@@ -54,8 +54,10 @@ KWOK = Group(
     {"kwok": "sigs.k8s.io/kwok/cmd/kwok"},
     "-X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0",
 )
-GROUPS = (ETCD, KWOK, KUBERNETES)
-ALL_TOOLS = tuple(name for group in GROUPS for name in group.packages)
+KIND = Group("kind", "0.33.0", {"kind": "sigs.k8s.io/kind"}, "")
+GROUPS = (ETCD, KWOK, KIND, KUBERNETES)
+LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
+"""What the local backend needs."""
 
 
 def group_of(tool: str) -> Group:
