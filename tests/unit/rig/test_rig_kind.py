@@ -1,0 +1,126 @@
+"""The kind backend: which commands it runs, told by fakes that record them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedq.rig.errors import RigError
+from fedq.rig.kind import KindBackend, kind_config
+from fedq.rig.rig import Rig
+
+FAKE = """#!/bin/sh
+case "$1" in --version|version) echo "v{version}"; exit 0 ;; esac
+echo "{name} $*" >> {log}
+case "$1 $2" in
+"get clusters") cat {state} 2>/dev/null ;;
+"create cluster") [ -z "$FAKE_KIND_FAILS" ] || {{ echo "no Docker" >&2; exit 1; }}
+  echo "$4" >> {state}; echo config > "$6" ;;
+"delete cluster") : > {state} ;;
+esac
+[ "{name}" != kwok ] || exec sleep 60
+"""
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Fakes of kind, kubectl and kwok on PATH; the file holds what they were asked."""
+    log, programs = tmp_path / "ran", tmp_path / "bin"
+    programs.mkdir()
+    for name, version in (("kind", "0.33.0"), ("kubectl", "1.36.3"), ("kwok", "0.8.0")):
+        script = FAKE.format(name=name, version=version, log=log, state=tmp_path / "clusters")
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setattr("fedq.rig.kind.plain_ready", lambda port, path: True)
+    return log
+
+
+def commands(log: Path, program: str) -> list[str]:
+    """What one of the fakes was asked, in order; the log is emptied by nobody."""
+    return [line for line in log.read_text().splitlines() if line.startswith(program)]
+
+
+def test_up_creates_taints_and_adds_nodes_and_down_deletes(tmp_path: Path, ran: Path) -> None:
+    """One cluster each with its own kubeconfig; kwok plays the GPU nodes from this machine."""
+    home = tmp_path / "rig"
+    rig = Rig.load(home, backend="kind")
+    rig.up(1, nodes=2)
+    status = rig.status()
+    rig.down()
+
+    kind = commands(ran, "kind")
+    for name in ("management", "worker-1"):
+        folder = home / "kind"
+        options = f"--name fedq-{name} --kubeconfig {folder / name}.kubeconfig"
+        wanted = f"kind create cluster {options} --config {folder / name}.yaml --wait 180s"
+        assert wanted in kind
+        assert f"kind delete cluster --name fedq-{name}" in kind
+    kubectl = commands(ran, f"kubectl --kubeconfig={home}/kind/worker-1.kubeconfig")
+    assert [line.split()[2] for line in kubectl] == ["get", "taint", "apply"]
+    assert kubectl[1].endswith("node-role.kubernetes.io/control-plane=:NoSchedule --overwrite")
+    assert "--manage-nodes-with-label-selector=type=kwok" in commands(ran, "kwok")[0]
+    assert status.backend == "kind"
+    assert status.clusters["worker-1"].api_url == "https://127.0.0.1:26441"
+    assert status.clusters["worker-1"].components["kwok"].running
+    assert not home.exists()
+
+
+def test_second_up_creates_nothing(tmp_path: Path, ran: Path) -> None:
+    """Clusters that kind lists are kept; a lost kubeconfig is exported again."""
+    rig = Rig.load(tmp_path / "rig", backend="kind")
+    rig.up(1)
+    rig.kubeconfig("worker-1").unlink()
+    rig.up(1)
+    rig.down()
+
+    kind = commands(ran, "kind")
+    assert len([line for line in kind if "create cluster" in line]) == 2
+    assert len([line for line in kind if "export kubeconfig --name fedq-worker-1" in line]) == 1
+
+
+def test_failure_of_kind_is_shown(
+    tmp_path: Path, ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What kind wrote, and the usual reason."""
+    monkeypatch.setenv("FAKE_KIND_FAILS", "1")
+    rig = Rig.load(tmp_path / "rig", backend="kind")
+
+    with pytest.raises(RigError, match="no Docker") as caught:
+        rig.up(0)
+    assert caught.value.todo == "Is Docker running?"
+    rig.down()
+
+
+def test_backend_cannot_change_while_up(tmp_path: Path, ran: Path) -> None:
+    """Half a rig of each kind is nobody's wish."""
+    Rig.load(tmp_path / "rig", backend="kind").up(0)
+
+    with pytest.raises(RigError, match="up with --backend kind"):
+        Rig.load(tmp_path / "rig", backend="local").up(0)
+    Rig.load(tmp_path / "rig").down()
+
+
+def test_kind_has_an_admin_only() -> None:
+    """Certificates of other users would need the key inside the node."""
+    with pytest.raises(RigError, match="there is admin"):
+        KindBackend.kubeconfig(KindBackend.__new__(KindBackend), "worker-1", "kwok", None)  # type: ignore[arg-type]
+
+
+def test_ports_of_all_clusters_differ() -> None:
+    """Workers beyond the files get host ports of their own, and absolute mounts."""
+    configs = [kind_config(name) for name in ("management", "worker-1", "worker-2", "worker-5")]
+
+    published = [
+        port
+        for config in configs
+        for port in (
+            config["networking"]["apiServerPort"],
+            *(entry["hostPort"] for entry in config["nodes"][0]["extraPortMappings"]),
+        )
+    ]
+    assert len(set(published)) == 8
+    assert configs[3]["name"] == "fedq-worker-5"
+    assert Path(configs[3]["nodes"][0]["extraMounts"][0]["hostPath"]).is_dir()
