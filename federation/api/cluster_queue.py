@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from federation.api.fields import Count, Int32, Name, atomic, list_map, rules, value_set
+from federation.api.fields import Count, FreeForm, Int32, Name, atomic, list_map, rules, value_set
 from federation.api.meta import Conditions, KubeObject, WireModel
 from federation.api.names import KUEUE_API, StopPolicy
 from federation.api.quota import FairSharing, FairSharingStatus, FlavorUsages, ResourceGroup
@@ -118,6 +118,8 @@ class ClusterQueueSpec(WireModel):
     stop_policy: StopPolicy = StopPolicy.NONE
     fair_sharing: FairSharing | None = None
     admission_scope: AdmissionScope | None = None
+    concurrent_admission_policy: FreeForm | None = None
+    """Alpha in Kueue; kept without effect."""
 
     cohort: Name | None = None
     """v1beta1's spelling of cohortName; rewritten on create and update."""

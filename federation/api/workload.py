@@ -182,6 +182,17 @@ class Workload(KubeObject):
             ),
             _frozen("queueName", "QuotaReserved"),
             _frozen("maximumExecutionTimeSeconds", "Admitted"),
+            (
+                f"!({_condition('oldSelf', 'QuotaReserved')} && "
+                f"{_condition('self', 'QuotaReserved')}) || "
+                "(has(self.spec.priorityClassRef) == has(oldSelf.spec.priorityClassRef) && "
+                "(!has(self.spec.priorityClassRef) || "
+                "(self.spec.priorityClassRef.kind == oldSelf.spec.priorityClassRef.kind && "
+                "(self.spec.priorityClassRef.kind == 'WorkloadPriorityClass' || "
+                "self.spec.priorityClassRef.name == oldSelf.spec.priorityClassRef.name))))",
+                "priorityClassRef is immutable while QuotaReserved is True, except for the name "
+                "of a WorkloadPriorityClass",
+            ),
         )
     )
 

@@ -39,7 +39,9 @@ class PodSetAssignment(WireModel):
     """Flavors and amounts of one pod set."""
 
     name: Annotated[str, Field(max_length=63)]
-    flavors: dict[str, str] = Field(default_factory=dict)
+    flavors: Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)] = (
+        Field(default_factory=dict)
+    )
     """Resource name to flavor name."""
     resource_usage: dict[str, Quantity] = Field(default_factory=dict)
     """Of all `count` pods together."""
@@ -152,6 +154,11 @@ class WorkloadStatus(WireModel):
                 "!has(oldSelf.clusterName) || !has(self.clusterName) || "
                 "self.clusterName == oldSelf.clusterName",
                 "clusterName is immutable once set",
+            ),
+            (
+                "!has(oldSelf.admission) || !has(self.admission) || "
+                "self.admission.clusterQueue == oldSelf.admission.clusterQueue",
+                "admission may be set or cleared, but not moved to another ClusterQueue",
             ),
         )
     )

@@ -1,0 +1,34 @@
+"""Admission policies (admissionregistration.k8s.io/v1): what a webhook would otherwise do.
+
+Contract: plain documents, built at import; `federation.api.generate` writes them to `deploy/`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from federation.api.names import Controller
+from federation.api.policies import checks, jobs, spelling
+from federation.api.policies.build import Documents
+
+POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
+    "common": {
+        "clusterqueue": checks.cluster_queue(),
+        "clusterqueue-checks": checks.on_flavors(),
+        "cohort-sharing": checks.cohort_sharing(),
+        "resourceflavor": checks.flavor_keys(),
+        "spelling-clusterqueue": spelling.cluster_queue(),
+        "spelling-multikueuecluster": spelling.multikueue_cluster(),
+        "spelling-workload": spelling.workload(),
+        "workload": checks.workload(),
+    },
+    "management": {
+        "queue-jobs": jobs.queue_jobs(Controller.MULTIKUEUE),
+        "require-queue": jobs.require_queue(),
+    },
+    "worker": {
+        "epoch": jobs.epoch_fence(),
+        "no-forgery": jobs.no_forgery(),
+        "queue-jobs": jobs.queue_jobs(None),
+    },
+}
+"""Role (`common` is for both) to policy to its documents."""

@@ -1,0 +1,148 @@
+"""Policies about Jobs: queued ones start suspended, and marks of mirrored ones are genuine."""
+
+from federation.api.names import FEDQ_NAMESPACE, JOB_CONTROLLER, Label, Mirror, Option
+from federation.api.policies.build import (
+    CREATE,
+    IS_FEDQ,
+    MANAGED_NAMESPACES,
+    QUEUED,
+    WRITES,
+    Documents,
+    apply,
+    check,
+    jobs,
+    mutating,
+    only_if,
+    validating,
+)
+
+EPOCH_CONFIG_MAP = "fedq-epoch"
+"""ConfigMap in `fedq-system` on a worker: `data.epoch` is the lowest epoch that may be written."""
+
+_PARTS = ("labels", "annotations")
+
+
+def queue_jobs(managed_by: str | None) -> Documents:
+    """A Job with a queue name starts suspended.
+
+    On the management cluster it also gets `managedBy`, so that no controller there runs it; a Job
+    that somebody else manages keeps its manager.
+    """
+    mutations = [apply("Object{spec: Object.spec{suspend: true}}")]
+    if managed_by:
+        mutations.append(
+            apply(
+                f"!has(object.spec.managedBy) || object.spec.managedBy == '{JOB_CONTROLLER}' ? "
+                f"Object{{spec: Object.spec{{managedBy: '{managed_by}'}}}} : Object{{}}"
+            )
+        )
+    return mutating(
+        "fedq-queue-jobs",
+        jobs(CREATE, MANAGED_NAMESPACES),
+        only_if("queued", QUEUED),
+        mutations,
+    )
+
+
+def require_queue() -> Documents:
+    """Jobs without a queue name are refused in namespaces that ask for it by label."""
+    return validating(
+        "fedq-require-queue",
+        jobs(CREATE, {"matchLabels": {Label.REQUIRE_QUEUE: "true"}}),
+        [],
+        [
+            check(
+                QUEUED,
+                f"this namespace takes only Jobs with the label {Label.QUEUE_NAME}",
+                "Forbidden",
+            )
+        ],
+    )
+
+
+def no_forgery() -> Documents:
+    """Only the mirror and the agent may write the marks by which a mirrored Job is known.
+
+    Marks are the origin label and everything below `fedq.io/` except the options of users.
+    """
+    options = ", ".join(f"'{option}'" for option in Option)
+    mark = (
+        f"(k == '{Label.MULTIKUEUE_ORIGIN}' || (k.startsWith('fedq.io/') && !(k in [{options}])))"
+    )
+
+    def marked(node: str) -> str:
+        return " || ".join(
+            f"(has({node}.metadata.{part}) && {node}.metadata.{part}.exists(k, {mark}))"
+            for part in _PARTS
+        )
+
+    variables = [
+        {
+            "name": f"{age}_{part}",
+            "expression": f"{guard}has({node}.metadata.{part}) ? {node}.metadata.{part} : {{}}",
+        }
+        for age, node, guard in (
+            ("new", "object", ""),
+            ("old", "oldObject", "oldObject != null && "),
+        )
+        for part in _PARTS
+    ]
+    unchanged = " && ".join(
+        f"variables.new_{p}.all(k, !{mark} || (k in variables.old_{p} && "
+        f"variables.new_{p}[k] == variables.old_{p}[k])) && "
+        f"variables.old_{p}.all(k, !{mark} || k in variables.new_{p})"
+        for p in _PARTS
+    )
+    message = (
+        f"only Fedq may write the label {Label.MULTIKUEUE_ORIGIN} and fedq.io/ marks of a Job; "
+        f"the options {', '.join(Option)} are free"
+    )
+    return validating(
+        "fedq-no-forgery",
+        jobs(WRITES),
+        only_if("marked", f"{marked('object')} || (oldObject != null && ({marked('oldObject')}))"),
+        [check(f"({unchanged}) || {IS_FEDQ}", message, "Forbidden")],
+        variables=variables,
+    )
+
+
+def epoch_fence() -> Documents:
+    """A Job may not be mirrored, nor offered again, under an epoch that is over.
+
+    Writes that leave the epoch of an existing Job alone pass: the agent must be able to stop old
+    ones. Nothing is refused until the ConfigMap is there.
+    """
+
+    def epoch(node: str) -> str:
+        return f"{node}.metadata.annotations['{Mirror.EPOCH}']"
+
+    def has_epoch(node: str) -> str:
+        return (
+            f"has({node}.metadata.annotations) && '{Mirror.EPOCH}' in {node}.metadata.annotations"
+        )
+
+    changed = (
+        f"{has_epoch('object')} && (oldObject == null || !({has_epoch('oldObject')}) || "
+        f"{epoch('oldObject')} != {epoch('object')})"
+    )
+    return validating(
+        "fedq-epoch",
+        jobs(WRITES),
+        only_if("new-epoch", changed),
+        [
+            check(
+                "!has(params.data) || !('epoch' in params.data) || "
+                f"int({epoch('object')}) >= int(params.data['epoch'])",
+                f"the epoch in {Mirror.EPOCH} is over on this cluster",
+                "Forbidden",
+            )
+        ],
+        params={"apiVersion": "v1", "kind": "ConfigMap"},
+        binding={
+            "paramRef": {
+                "name": EPOCH_CONFIG_MAP,
+                "namespace": FEDQ_NAMESPACE,
+                "parameterNotFoundAction": "Allow",
+            }
+        },
+    )
