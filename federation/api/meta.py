@@ -6,6 +6,7 @@ field of a newer version. Writing gives back exactly the fields that were read o
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
@@ -36,17 +37,25 @@ class WireModel(BaseModel):
         """Leave out what is None, and defaults that nobody read, set or changed in place."""
         data: Json = handler(self)
         kept = self.model_fields_set | self.always_written
-        for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            unset = name not in kept
-            if value is None or (unset and value == field.get_default(call_default_factory=True)):
-                data.pop(field.alias or name, None)
-                data.pop(name, None)
+        for name, alias, default in _fields(type(self)):
+            key = alias if alias in data else name
+            value = data.get(key)
+            noise = value is None or (name not in kept and (value in ({}, []) or value == default))
+            if noise:
+                data.pop(key, None)
         return data
 
     def to_wire(self) -> Json:
         """The object as the API takes it: plain JSON values only."""
         return self.model_dump(mode="json", by_alias=True)
+
+
+@cache
+def _fields(model: type[WireModel]) -> tuple[tuple[str, str, Any], ...]:
+    """Name, alias and default of each field. Defaults made by a factory count as empty."""
+    return tuple(
+        (name, field.alias or name, field.default) for name, field in model.model_fields.items()
+    )
 
 
 class OwnerReference(WireModel):
