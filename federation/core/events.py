@@ -39,13 +39,6 @@ class RemoteAbsent:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """Whether the local status is behind what the remote copy calls for."""
-
-    behind: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Placed:
     """The cycle admitted the job and chose a cluster; the claim in the index holds."""
 
@@ -109,7 +102,6 @@ Event = (
     | RecordSeen
     | RemoteSeen
     | RemoteAbsent
-    | Compared
     | Placed
     | NotPlaced
     | QueueProblem

@@ -85,6 +85,7 @@ class RemoteJob:
     """
 
     cluster: str
+    key: ObjectKey
     uid: str
     version: int
     attempt: int
@@ -104,8 +105,7 @@ class JobState:
 
     `busy` while effects run: facts still change, nothing new is decided. `choice` is set from the
     decision of the cycle until the binding is in the record. `deadline` is when an unanswered
-    offer is withdrawn, `retry_at` when a failed effect is tried again. `behind` is whether the
-    local status differs from what the remote copy's calls for.
+    offer is withdrawn, `retry_at` when a failed effect is tried again.
     """
 
     local: LocalJob | None = None
@@ -117,7 +117,6 @@ class JobState:
     busy: bool = False
     queued: bool = False
     was_running: bool = False
-    behind: bool = False
     waits: tuple[str, str] = ("", "")
     waits_written: float = 0.0
     queue_problem: str = ""

@@ -12,21 +12,26 @@ from dataclasses import replace
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.dispatch import Refusal
-from federation.core.facts import Binding, JobState, LocalJob, Record, RemoteJob
-from federation.core.plan import plan
+from federation.core.facts import Binding, JobState, LocalJob, ObjectKey, Record, RemoteJob
+from federation.core.plan import Behind, plan
 
 REFUSAL_FIRST_S = 1.0
 REFUSAL_MOST_S = 300.0
 
 
-def step(state: JobState, event: on.Event, now: float) -> tuple[JobState, tuple[do.Effect, ...]]:
-    """Apply one event and derive what is to be done. `now` is in seconds since the epoch."""
+def step(
+    state: JobState, event: on.Event, now: float, behind: Behind
+) -> tuple[JobState, tuple[do.Effect, ...]]:
+    """Apply one event and derive what is to be done. `now` is in seconds since the epoch.
+
+    `behind` is the job kind's comparison of the local status with the copy's.
+    """
     state = _apply(state, event, now)
     if state.retry_at is not None and now >= state.retry_at:
         state = replace(state, retry_at=None)
     if state.busy or state.retry_at is not None:
         return state, ()
-    state, effects = plan(state, now)
+    state, effects = plan(state, now, behind)
     return (replace(state, busy=True) if effects else state), effects
 
 
@@ -46,8 +51,6 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return _remote_seen(state, remote, now)
         case on.RemoteAbsent(cluster, version):
             return _remote_absent(state, cluster, version)
-        case on.Compared(behind):
-            return replace(state, behind=behind)
         case on.Placed(admission, choice):
             return replace(state, admission=admission, choice=choice, waits=("", ""))
         case on.NotPlaced(reason, message):
@@ -135,7 +138,14 @@ def _remote_absent(state: JobState, cluster: str, version: int) -> JobState:
 
 def _nothing_there(bound: Binding, version: int, refused: str = "") -> RemoteJob:
     return RemoteJob(
-        bound.cluster, "", version, bound.attempt, suspended=True, refused=refused, gone=True
+        bound.cluster,
+        ObjectKey("", ""),
+        "",
+        version,
+        bound.attempt,
+        suspended=True,
+        refused=refused,
+        gone=True,
     )
 
 

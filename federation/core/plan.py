@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from federation.core import effects as do
@@ -14,9 +15,11 @@ REWRITE_S = 10.0
 """The numbers in a waiting message are written again at most this often; a new reason at once."""
 
 Plan = tuple[JobState, tuple[do.Effect, ...]]
+Behind = Callable[[LocalJob, RemoteJob], bool]
+"""Whether the local status has to be written to show the copy's."""
 
 
-def plan(state: JobState, now: float) -> Plan:
+def plan(state: JobState, now: float, behind: Behind) -> Plan:
     """Derive the next effects; () means wait for a fact or a deadline."""
     local, record = state.local, state.record
     if local is None or local.terminating:
@@ -34,7 +37,7 @@ def plan(state: JobState, now: float) -> Plan:
     if local.finished:
         return state, (do.FinishWorkload(local.finished),)
     if record.binding is not None:
-        return _bound(state, local, record, now)
+        return _bound(state, local, record, now, behind)
     if strays:  # a copy of an earlier attempt is still stopping: nothing may start before
         return state, ()
     return _unbound(state, local, record, now)
@@ -107,14 +110,14 @@ def _held(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
     return _waiting(state, record, ("Deactivated", text), now)
 
 
-def _bound(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
+def _bound(state: JobState, local: LocalJob, record: Record, now: float, behind: Behind) -> Plan:
     copy = state.remote
     hold = local.suspended and record.admitted and (state.was_running or local.started)
     if copy is None:
         unknown = record.admitted or not record.active  # a listing of the cluster will tell
         return (state, ()) if unknown else _offer(state, record)
     if copy.finished:
-        return _finish(state, local, record, copy)
+        return _finish(state, local, record, copy, behind(local, copy))
     if hold and record.active:
         return state, (do.SetActive(False),)
     if copy.gone:
@@ -126,7 +129,7 @@ def _bound(state: JobState, local: LocalJob, record: Record, now: float) -> Plan
         return state, (_remove(copy),)
     if copy.suspended:
         return _await_answer(state, copy, now)
-    return _running(state, local, record)
+    return _running(state, local, record, behind(local, copy))
 
 
 def _offer(state: JobState, record: Record) -> Plan:
@@ -143,21 +146,23 @@ def _await_answer(state: JobState, copy: RemoteJob, now: float) -> Plan:
     return replace(state, deadline=None), (_remove(copy, version=copy.version),)
 
 
-def _running(state: JobState, local: LocalJob, record: Record) -> Plan:
+def _running(state: JobState, local: LocalJob, record: Record, behind: bool) -> Plan:
     assert record.binding is not None
     effects: list[do.Effect] = []
     if not record.admitted:
         effects.append(do.Admit(record.binding.cluster))
     if local.suspended:
         effects.append(do.SetSuspend(False))
-    if state.behind:
+    if behind:
         effects.append(do.SyncStatus(record.binding.cluster))
     return replace(state, deadline=None), tuple(effects)
 
 
-def _finish(state: JobState, local: LocalJob, record: Record, copy: RemoteJob) -> Plan:
+def _finish(
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, behind: bool
+) -> Plan:
     """Result first, then the record, then the copy may go: a crash in between loses nothing."""
-    state, effects = _running(state, local, record)
+    state, effects = _running(state, local, record, behind)
     return state, (*effects, do.FinishWorkload(copy.finished))
 
 

@@ -103,6 +103,9 @@ class ConfigError(ApiError):
     """
 
 
+LONGEST = 400
+"""Characters kept of the beginning of what a server says; a quarter of it is kept of the end."""
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     401: Unauthorized,
     403: Forbidden,
@@ -132,6 +135,8 @@ def from_status(status: dict[str, Any], request: str, cluster: str) -> ApiError:
     code = int(status.get("code") or 500)
     reason = str(status.get("reason") or "")
     said = str(status.get("message") or reason or f"HTTP {code}")
+    if len(said) > LONGEST:  # a refused Job is quoted with its whole template
+        said = f"{said[:LONGEST]}…{said[-LONGEST // 4 :]}"
     details = status.get("details") or {}
     seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
     return error_class(code, reason)(

@@ -12,16 +12,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, cast
-from urllib.parse import quote, urlencode
+from typing import Any, NamedTuple, Self, cast
 
 import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
+from federation.edge.calls import PATCH_TYPES, At, Body, Call, PatchKind, lines, plan
 from federation.edge.errors import (
     ConfigError,
     Gone,
@@ -37,15 +37,9 @@ CONNECT_TIMEOUT = 5.0
 POOL = httpx.Limits(max_connections=256, max_keepalive_connections=256, keepalive_expiry=75.0)
 """Watches hold a connection each; the rest bounds how many requests are in flight."""
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_PATCH_TYPES = {
-    "merge": "application/merge-patch+json",
-    "json": "application/json-patch+json",
-    "apply": "application/apply-patch+yaml",
-}
-Body = Json | list[Json]
-"""An object, or the operations of a JSON patch."""
-PatchKind = Literal["merge", "json", "apply"]
+# Not all of the lower layers' errors are translated on their way up; RuntimeError is how aiohttp
+# says that a stream or session was closed meanwhile.
+LOST = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +55,6 @@ class WatchEvent(NamedTuple):
 
     type: str
     object: Json
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One request, decided before any byte moves. `read` is in seconds, None waits for ever."""
-
-    verb: str
-    method: str
-    path: str
-    label: str
-    body: Body | None = None
-    content_type: str = "application/json"
-    read: float | None = None
-
-    @property
-    def description(self) -> str:
-        return f"{self.verb} {self.label}"
 
 
 class KubeClient:
@@ -127,7 +104,7 @@ class KubeClient:
 
     async def get(self, res: Resource, name: str, namespace: str | None = None) -> Json:
         """Read one object. Raises NotFound."""
-        return await self._object(self._plan("get", "GET", res, namespace, name))
+        return await self._object(plan("get", At(res, namespace, name)))
 
     async def list(
         self,
@@ -152,7 +129,7 @@ class KubeClient:
         items: list[Json] = []
         token = ""
         while True:
-            call = self._plan("list", "GET", res, namespace, query={**query, "continue": token})
+            call = plan("list", At(res, namespace), query={**query, "continue": token})
             page = await self._object(call)
             items += page.get("items") or ()
             meta = page["metadata"]
@@ -183,17 +160,15 @@ class KubeClient:
             "resourceVersion": resource_version,
             "timeoutSeconds": timeout_seconds,
         }
-        call = self._plan("watch", "GET", res, namespace, query=query)
-        response = await self._open(call)
+        call = plan("watch", At(res, namespace), query=query)
+        response = await self._open(call, read_timeout=None)
         try:
-            async for line in _lines(cast(httpx.AsyncByteStream, response.stream)):
+            async for line in lines(cast(httpx.AsyncByteStream, response.stream)):
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     raise from_status(event["object"], call.description, self.cluster)
                 yield WatchEvent(event["type"], event["object"])
-        except ValueError as error:
-            raise self._unreachable(call, error) from error
-        except (httpx.HTTPError, aiohttp.ClientError, OSError) as error:
+        except (ValueError, *LOST) as error:
             raise self._unreachable(call, error) from error
         finally:
             await response.aclose()
@@ -201,8 +176,7 @@ class KubeClient:
     async def raw(self, method: str, path: str) -> bytes:
         """Fetch a path that is no resource: /readyz, /metrics, /version."""
         plain = path.partition("?")[0]
-        self.requests["raw", plain, ""] += 1
-        return await self._send(_Call("raw", method, path, plain, read=self.request_timeout))
+        return await self._send(Call("raw", method, path, plain, ("raw", plain, "")))
 
     # Writing
 
@@ -210,17 +184,16 @@ class KubeClient:
         """Create an object; the namespace defaults to the one in its metadata."""
         meta = body.get("metadata", {})
         namespace = namespace or meta.get("namespace")
-        call = self._plan("create", "POST", res, namespace, body=body)
-        name = _key(namespace, meta.get("name") or meta.get("generateName", ""))
-        return await self._object(replace(call, label=f"{res.plural} {name}"))
+        call = plan("create", At(res, namespace), body=body)
+        name = meta.get("name") or meta.get("generateName", "")
+        about = f"{namespace}/{name}" if namespace else name
+        return await self._object(replace(call, about=f"{res.plural} {about}"))
 
     async def update(self, res: Resource, body: Json, subresource: str = "") -> Json:
         """Replace an object. Raises Conflict unless its metadata.resourceVersion is the newest."""
         meta = body["metadata"]
-        call = self._plan(
-            "update", "PUT", res, meta.get("namespace"), meta["name"], subresource, body=body
-        )
-        return await self._object(call)
+        at = At(res, meta.get("namespace"), meta["name"], subresource)
+        return await self._object(plan("update", at, body=body))
 
     async def patch(
         self,
@@ -240,9 +213,8 @@ class KubeClient:
         newest. `force` takes fields from other managers and belongs to kind "apply" only.
         """
         query = {"fieldManager": field_manager, "force": "true" if force else ""}
-        call = self._plan(
-            "patch", "PATCH", res, namespace, name, subresource, query=query, body=body, kind=kind
-        )
+        at = At(res, namespace, name, subresource)
+        call = plan("patch", at, query=query, body=body, content_type=PATCH_TYPES[kind])
         return await self._object(call)
 
     async def delete(
@@ -266,41 +238,11 @@ class KubeClient:
             options["preconditions"] = preconditions
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        return await self._object(
-            self._plan("delete", "DELETE", res, namespace, name, body=options)
-        )
+        return await self._object(plan("delete", At(res, namespace, name), body=options))
 
     # The one way to the wire
 
-    def _plan(
-        self,
-        verb: str,
-        method: str,
-        res: Resource,
-        namespace: str | None,
-        name: str = "",
-        subresource: str = "",
-        *,
-        query: dict[str, Any] | None = None,
-        body: Body | None = None,
-        kind: str = "",
-    ) -> _Call:
-        """Decide the request and count it. Names are quoted: they may come from users."""
-        self.requests[verb, res.plural, subresource] += 1
-        path = res.path(
-            quote(namespace, safe="") if namespace else None,
-            quote(name, safe="") if name else "",
-            subresource,
-        )
-        if query and (given := {key: value for key, value in query.items() if value}):
-            path = f"{path}?{urlencode(given)}"
-        target = res.plural + (f"/{subresource}" if subresource else "")
-        label = f"{target} {_key(namespace, name)}".rstrip()
-        content_type = _PATCH_TYPES.get(kind, "application/json")
-        read = None if verb == "watch" else self.request_timeout
-        return _Call(verb, method, path, label, body, content_type, read)
-
-    async def _object(self, call: _Call) -> Json:
+    async def _object(self, call: Call) -> Json:
         data = await self._send(call)
         try:
             parsed: Json = json.loads(data)
@@ -308,37 +250,33 @@ class KubeClient:
             raise self._unreachable(call, error) from error
         return parsed
 
-    async def _send(self, call: _Call) -> bytes:
-        response = await self._open(call)
+    async def _send(self, call: Call) -> bytes:
+        response = await self._open(call, self.request_timeout)
         try:
             return await response.aread()
-        except (httpx.HTTPError, aiohttp.ClientError, OSError) as error:
+        except LOST as error:
             raise self._unreachable(call, error) from error
         finally:
             await response.aclose()
 
-    async def _open(self, call: _Call) -> httpx.Response:
+    async def _open(self, call: Call, read_timeout: float | None) -> httpx.Response:
         """Send and return a successful response, body unread; the caller closes it."""
         try:
-            return await self._attempt(call)
+            return await self._attempt(call, read_timeout)
         except Unauthorized:
             if self._endpoint.refresh is None:
                 raise
             await self._refresh_token()
-            return await self._attempt(call)
+            return await self._attempt(call, read_timeout)
 
-    async def _attempt(self, call: _Call) -> httpx.Response:
-        headers = self._headers
-        content = None
-        if call.body is not None:
-            content = _encode(call.body).encode("utf-8", "surrogatepass")
+    async def _attempt(self, call: Call, read_timeout: float | None) -> httpx.Response:
+        self.requests[call.counted] += 1
+        headers, content = self._headers, call.content()
+        if content is not None:
             headers = {**headers, "Content-Type": call.content_type}
+        url, extensions = self._base + call.path, self._timeouts(read_timeout)
         request = httpx.Request(
-            call.method,
-            self._base + call.path,
-            headers=headers,
-            content=content,
-            extensions=self._timeouts(call.read),
+            call.method, url, headers=headers, content=content, extensions=extensions
         )
         try:
             response = await self._transport.handle_async_request(request)
@@ -352,7 +290,7 @@ class KubeClient:
                 )
             finally:
                 await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError) as error:
+        except LOST as error:
             raise self._unreachable(call, error) from error
 
     def _timeouts(self, read: float | None) -> dict[str, Any]:
@@ -364,7 +302,7 @@ class KubeClient:
                 known["sni_hostname"] = self._endpoint.tls_server_name
         return known
 
-    def _unreachable(self, call: _Call, error: Exception) -> Unreachable:
+    def _unreachable(self, call: Call, error: Exception) -> Unreachable:
         said = str(error) or type(error).__name__
         return Unreachable(
             f"{call.description} on cluster {self.cluster}: no answer from {self._base}: {said}",
@@ -389,25 +327,6 @@ class KubeClient:
                 reason="BadKubeConfig",
                 cluster=self.cluster,
             ) from error
-
-
-def _key(namespace: str | None, name: str) -> str:
-    return f"{namespace}/{name}" if namespace else name
-
-
-async def _lines(stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Split a byte stream into lines. Each byte is looked at once, however long the line is."""
-    parts: list[bytes] = []
-    async for chunk in stream:
-        first, *rest = chunk.split(b"\n")
-        parts.append(first)
-        for piece in rest:
-            line = b"".join(parts)
-            parts = [piece]
-            if line.strip():
-                yield line
-    if tail := b"".join(parts).strip():
-        yield tail
 
 
 def _aiohttp_transport(endpoint: Endpoint) -> httpx.AsyncBaseTransport:

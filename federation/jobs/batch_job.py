@@ -110,6 +110,7 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
     reason, _, message = annotations.get(Mirror.REFUSED.value, "").partition(": ")
     return RemoteJob(
         cluster=cluster,
+        key=ObjectKey(meta["namespace"], meta["name"]),
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
         attempt=mirrored_attempt(job),

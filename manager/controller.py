@@ -1,0 +1,295 @@
+"""Holds the state of every job, feeds it events, and runs the effects the core asks for.
+
+One job's effects run one step at a time; different jobs run side by side. All facts come from
+watches and from the answers to our own writes; nothing is read again by GET except the body of a
+job that has waited so long that it was let go from memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from federation.api import record as records
+from federation.core import effects as do
+from federation.core import events as on
+from federation.core.facts import JobState, ObjectKey
+from federation.core.lifecycle import step, wake_at
+from federation.core.types import ClusterQueue
+from federation.edge.catalog import Catalog
+from federation.jobs import batch_job
+from manager.link import ClusterLink
+from manager.protocol import Copy, DeleteCopy, News, Result
+
+log = structlog.get_logger(__name__)
+Json = dict[str, Any]
+
+BODIES_KEPT = 5000
+
+
+class Controller:
+    """The only writer of Workloads. `runner` carries out effects, `listener` hears of changes."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.states: dict[str, JobState] = {}
+        self.tree = catalog.new_tree()
+        self.run_effects: Callable[[str, tuple[do.Effect, ...]], Any] | None = None
+        self.on_release: Callable[[], None] = lambda: None
+        self.on_queued: Callable[[], None] = lambda: None
+        self._bodies: OrderedDict[str, Json] = OrderedDict()
+        self._jobs: dict[ObjectKey, str] = {}
+        self._workloads: dict[ObjectKey, str] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._held: list[tuple[str, on.Event]] | None = []
+
+    def start(self) -> None:
+        """Begin to act on what the first listings brought: jobs first, then their Workloads."""
+        held, self._held = self._held or [], None
+        self.quotas_changed()
+        for first in (on.LocalSeen, on.RecordSeen):
+            for uid, event in held:
+                if isinstance(event, first):
+                    self.feed(uid, event)
+
+    async def aclose(self) -> None:
+        """Stop acting; running effects are cancelled, and derived again by the next manager."""
+        for timer in self._timers.values():
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # Events
+
+    def feed(self, uid: str, event: on.Event) -> None:
+        """Step one job. Effects start at once, in a task of their own."""
+        if self._held is not None:
+            self._held.append((uid, event))
+            return
+        before = self.states.get(uid)
+        state = before or JobState()
+        if before is None and not isinstance(event, on.LocalSeen | on.RecordSeen):
+            return
+        after, effects = step(state, event, time.time(), batch_job.is_behind)
+        self.states[uid] = after
+        self._charge(state, after)
+        self._set_timer(uid, after)
+        if effects:
+            self._spawn(uid, effects)
+
+    def _spawn(self, uid: str, effects: tuple[do.Effect, ...]) -> None:
+        assert self.run_effects is not None
+        task = asyncio.create_task(self.run_effects(uid, effects))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("effects.crashed", exc_info=error)
+
+    def _set_timer(self, uid: str, state: JobState) -> None:
+        if timer := self._timers.pop(uid, None):
+            timer.cancel()
+        due = wake_at(state)
+        if due is not None and not state.busy:
+            loop = asyncio.get_running_loop()
+            delay = max(0.0, due - time.time()) + 0.001
+            self._timers[uid] = loop.call_later(delay, self.feed, uid, on.Tick())
+
+    def _charge(self, before: JobState, after: JobState) -> None:
+        """Keep the quota tree equal to what the states hold."""
+        old, new = before.holds, after.holds
+        if old is new or old == new:
+            return
+        if old is not None:
+            self.tree.remove(old.cluster_queue, old.usage())
+        if new is not None:
+            self.tree.add(new.cluster_queue, new.usage())
+        if old is not None and new is None:
+            self.on_release()
+
+    def forget(self, uid: str) -> None:
+        """Drop all memory of a job."""
+        state = self.states.pop(uid, None)
+        self._bodies.pop(uid, None)
+        if timer := self._timers.pop(uid, None):
+            timer.cancel()
+        if state:
+            self._charge(state, JobState())
+
+    # The catalog
+
+    def quotas_changed(self) -> None:
+        """Queue objects changed: build the tree again and look at every waiting job's queue."""
+        self.tree = self.catalog.new_tree()
+        for state in self.states.values():
+            if (held := state.holds) is not None:
+                self.tree.add(held.cluster_queue, held.usage())
+        for uid, state in list(self.states.items()):
+            if state.bound is None and state.local is not None:
+                self._check_queue(uid, state)
+
+    def _check_queue(self, uid: str, state: JobState) -> None:
+        assert state.local is not None
+        problem = self.queue_problem(state)
+        if problem != state.queue_problem:
+            self.feed(uid, on.QueueProblem(problem))
+
+    def queue_problem(self, state: JobState) -> str:
+        """Why this job cannot be queued, '' if it can."""
+        local = state.local
+        if local is None:
+            return ""
+        problem = self.catalog.queue_problem(local.key.namespace, local.queue)
+        if not problem:
+            try:
+                self.catalog.priority(local.priority_class, "")
+            except KeyError:
+                problem = (
+                    f"WorkloadPriorityClass {local.priority_class} does not exist: create it, or"
+                    " correct the label kueue.x-k8s.io/priority-class"
+                )
+        return problem
+
+    def queue_of(self, state: JobState) -> ClusterQueue | None:
+        """The ClusterQueue that a job is submitted to."""
+        local = state.local
+        door = local and self.catalog.local_queues.get((local.key.namespace, local.queue))
+        return self.catalog.queues.get(door.cluster_queue) if door else None
+
+    # Local jobs
+
+    def on_jobs_listed(self, items: Sequence[Json]) -> None:
+        """A full listing of the queue-labelled Jobs."""
+        present = {item["metadata"]["uid"] for item in items}
+        for key, uid in list(self._jobs.items()):
+            if uid not in present:
+                self._job_gone(key, uid)
+        for item in items:
+            self.see_job(item)
+
+    def see_job(self, job: Json) -> None:
+        """A local Job as it is now."""
+        local = batch_job.local_job(job)
+        known = self._jobs.get(local.key)
+        if known is not None and known != local.uid:
+            self._job_gone(local.key, known)
+        self._jobs[local.key] = local.uid
+        self.keep_body(local.uid, job)
+        self.feed(local.uid, on.LocalSeen(local))
+        state = self.states.get(local.uid)
+        if state is not None and state.bound is None:
+            self._check_queue(local.uid, state)
+
+    def job_deleted(self, job: Json) -> None:
+        """A local Job is gone (or lost its queue label)."""
+        meta = job["metadata"]
+        self._job_gone(ObjectKey(meta["namespace"], meta["name"]), meta["uid"])
+
+    def _job_gone(self, key: ObjectKey, uid: str) -> None:
+        if self._jobs.get(key) == uid:
+            del self._jobs[key]
+        self._bodies.pop(uid, None)
+        if uid in self.states or self._held is not None:
+            self.feed(uid, on.LocalSeen(None))
+
+    def keep_body(self, uid: str, job: Json) -> None:
+        """Remember the whole Job for its mirroring; the oldest are let go."""
+        self._bodies[uid] = job
+        self._bodies.move_to_end(uid)
+        if len(self._bodies) > BODIES_KEPT:
+            self._bodies.popitem(last=False)
+
+    def body(self, uid: str) -> Json | None:
+        """The whole Job, if it is still in memory."""
+        return self._bodies.get(uid)
+
+    # Workloads
+
+    def on_workloads_listed(self, items: Sequence[Json]) -> None:
+        """A full listing of the Workloads."""
+        present = {ObjectKey(i["metadata"]["namespace"], i["metadata"]["name"]) for i in items}
+        for key in self._workloads.keys() - present:
+            self.workload_gone(key)
+        for item in items:
+            self.see_workload(item)
+
+    def see_workload(self, obj: Json) -> None:
+        """A Workload as it is now. Those of other kinds of owners are not ours."""
+        uid = _job_uid(obj)
+        if not uid:
+            return
+        meta = obj["metadata"]
+        self._workloads[ObjectKey(meta["namespace"], meta["name"])] = uid
+        self.feed(uid, on.RecordSeen(records.read_record(obj)))
+
+    def workload_deleted(self, obj: Json) -> None:
+        """A Workload is gone."""
+        meta = obj["metadata"]
+        self.workload_gone(ObjectKey(meta["namespace"], meta["name"]))
+
+    def workload_gone(self, key: ObjectKey) -> None:
+        """A Workload is known to be gone."""
+        uid = self._workloads.pop(key, "")
+        state = self.states.get(uid)
+        if state is not None and state.record is not None and state.record.key == key:
+            self.feed(uid, on.RecordSeen(None))
+
+    # Clusters
+
+    def on_news(self, link: ClusterLink, news: News) -> None:
+        """What the worker of a cluster saw."""
+        for copy in news.copies:
+            self._see_copy(link, copy)
+        if news.inventory is not None:
+            self._check_inventory(link, news)
+
+    def _see_copy(self, link: ClusterLink, copy: Copy) -> None:
+        remote = copy.remote
+        if remote.gone or remote.finished:
+            link.ledger.ended(copy.local_uid, remote.version)
+        if copy.local_uid in self.states:
+            self.feed(copy.local_uid, on.RemoteSeen(remote))
+        elif not remote.gone and not remote.terminating:
+            log.info("orphan.removed", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
+            self._start(self._remove_orphan(link, copy))
+
+    def _start(self, coroutine: Any) -> None:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def _remove_orphan(self, link: ClusterLink, copy: Copy) -> None:
+        """Delete a copy whose local job is gone. If it cannot be done now, it comes again with
+        the next inventory or event of that copy.
+        """
+        running = not copy.remote.suspended and not copy.remote.finished
+        outcome = await link.command(DeleteCopy(copy.remote.key, copy.remote.uid, None, running))
+        if outcome.result not in (Result.OK, Result.ABSENT):
+            log.warning(
+                "orphan.kept", cluster=link.name, job=str(copy.remote.key), why=outcome.message
+            )
+
+    def _check_inventory(self, link: ClusterLink, news: News) -> None:
+        assert news.inventory is not None
+        present, version = news.inventory.local_uids, news.inventory.version
+        for uid, state in list(self.states.items()):
+            bound = state.bound
+            concerned = link.name in state.remotes or (bound and bound.cluster == link.name)
+            if concerned and uid not in present:
+                self.feed(uid, on.RemoteAbsent(link.name, version))
+
+
+def _job_uid(workload: Json) -> str:
+    for owner in workload["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and owner.get("kind") == batch_job.KIND:
+            return str(owner["uid"])
+    return ""

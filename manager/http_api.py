@@ -1,0 +1,49 @@
+"""Health, metrics and what the manager knows of its clusters, over HTTP on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+Report = Callable[[], dict[str, Any]]
+
+
+def app(problem: Callable[[], str], status: Report) -> Starlette:
+    """`problem` is '' while the manager makes progress; `status` is what /status shows."""
+
+    async def health(request: Request) -> Response:
+        text = problem()
+        return PlainTextResponse(text or "ok", status_code=503 if text else 200)
+
+    async def metrics(request: Request) -> Response:
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+    async def show(request: Request) -> Response:
+        return JSONResponse(status())
+
+    return Starlette(
+        routes=[Route("/healthz", health), Route("/metrics", metrics), Route("/status", show)]
+    )
+
+
+async def serve(application: Starlette, listen: str) -> None:
+    """Serve until cancelled. `listen` is host:port."""
+    host, _, port = listen.rpartition(":")
+    config = uvicorn.Config(
+        application,
+        host=host,
+        port=int(port),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+    )
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined,unused-ignore]
+    await server.serve()

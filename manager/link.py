@@ -1,0 +1,107 @@
+"""The manager's link to the worker of one cluster: batches what it is told, reads what it sees.
+
+Commands that come while a batch is on its way go together in the next one. A worker that dies
+loses nothing: commands end as RETRY, and its successor begins with a full inventory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from manager.ledger import Ledger
+from manager.protocol import (
+    Command,
+    Health,
+    News,
+    Outcome,
+    Result,
+    WorkerHandle,
+    WorkerUnavailable,
+)
+
+log = structlog.get_logger(__name__)
+
+MAX_BATCH = 64
+BATCHES_IN_FLIGHT = 4
+RESTART_PAUSE_S = 0.3
+
+
+class ClusterLink:
+    """One worker cluster as the manager's other parts see it."""
+
+    def __init__(
+        self, name: str, handle: WorkerHandle, on_news: Callable[[ClusterLink, News], None]
+    ) -> None:
+        self.name = name
+        self.ledger = Ledger(name)
+        self.health = Health()
+        self.pid = 0
+        self.writes: Mapping[tuple[str, str, str], int] = {}
+        self._handle = handle
+        self._on_news = on_news
+        self._queue: deque[tuple[Command, asyncio.Future[Outcome]]] = deque()
+        self._wake = asyncio.Event()
+        self._flights = asyncio.Semaphore(BATCHES_IN_FLIGHT)
+
+    async def command(self, command: Command) -> Outcome:
+        """Have the worker carry out one command."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._queue.append((command, future))
+        self._wake.set()
+        return await future
+
+    async def run(self) -> None:
+        """Send and listen until cancelled, then stop the worker."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._send(tasks))
+                tasks.create_task(self._listen())
+        finally:
+            for _, future in self._queue:
+                future.cancel()
+            await self._handle.stop()
+
+    async def _send(self, tasks: asyncio.TaskGroup) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                await self._flights.acquire()
+                size = min(len(self._queue), MAX_BATCH)
+                batch = [self._queue.popleft() for _ in range(size)]
+                tasks.create_task(self._fly(batch))
+
+    async def _fly(self, batch: list[tuple[Command, asyncio.Future[Outcome]]]) -> None:
+        try:
+            outcomes = await self._handle.apply([command for command, _ in batch])
+        except WorkerUnavailable as error:
+            outcomes = [Outcome(Result.RETRY, "WorkerUnavailable", str(error))] * len(batch)
+        finally:
+            self._flights.release()
+        for (_, future), outcome in zip(batch, outcomes, strict=True):
+            if not future.done():
+                future.set_result(outcome)
+
+    async def _listen(self) -> None:
+        instance, ack = "", -1
+        while True:
+            try:
+                news = await self._handle.poll(instance, ack)
+            except WorkerUnavailable as error:
+                log.warning("cluster.worker_unavailable", cluster=self.name, error=str(error))
+                self.health = Health(False, "WorkerUnavailable", str(error))
+                await asyncio.sleep(RESTART_PAUSE_S)  # the runtime is restarting the worker
+                continue
+            instance, ack = news.instance, news.seq
+            self._take(news)
+
+    def _take(self, news: News) -> None:
+        self.health, self.pid = news.health, news.pid
+        self.writes = news.writes
+        if news.report is not None:
+            self.ledger.report(news.report)
+        self._on_news(self, news)

@@ -1,0 +1,140 @@
+"""Messages between the manager and the worker of one cluster. All are plain and picklable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from federation.core.facts import ObjectKey, RemoteJob
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """A worker cluster to look after. `kubeconfig` is the text of the Secret: not trusted."""
+
+    name: str
+    kubeconfig: bytes
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCopy:
+    """Create the suspended copy of a job."""
+
+    key: ObjectKey
+    local_uid: str
+    attempt: int
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCopy:
+    """Delete a copy, if it still is the one with this UID (and version, where given).
+
+    `wait` deletes in the foreground: the copy is gone only when its pods are.
+    """
+
+    key: ObjectKey
+    uid: str
+    version: int | None
+    wait: bool
+
+
+Command = CreateCopy | DeleteCopy
+
+
+class Result(StrEnum):
+    """How a command ended."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    """Delete: it was not there any more."""
+    REFUSED = "refused"
+    """The cluster cannot take it as things are there; `reason` and `message` say why."""
+    RETRY = "retry"
+    """Not done, or not known to be done: repeat it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer to one command."""
+
+    result: Result
+    reason: str = ""
+    message: str = ""
+    remote: RemoteJob | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether the cluster can be worked with, by the last probe; reasons are condition reasons."""
+
+    ok: bool = False
+    reason: str = "Connecting"
+    message: str = "the first contact is still to come"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy seen on the cluster."""
+
+    local_uid: str
+    remote: RemoteJob
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """A full listing: all local UIDs that have a copy, as of `version`."""
+
+    version: int
+    local_uids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What changed since the news acknowledged last. Only the latest state of each object.
+
+    `instance` changes when the worker restarts, and then everything comes again.
+    """
+
+    instance: str
+    pid: int
+    seq: int
+    health: Health
+    copies: tuple[Copy, ...] = ()
+    inventory: Inventory | None = None
+    report: Json | None = None
+    writes: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+
+
+class WorkerUnavailable(Exception):
+    """The worker of a cluster died or cannot be reached; what it was told may have been done."""
+
+
+class WorkerHandle(Protocol):
+    """The worker of one cluster, wherever it runs. Every call may raise WorkerUnavailable."""
+
+    async def apply(self, commands: list[Command]) -> list[Outcome]:
+        """Carry out commands; an outcome for each, in order."""
+
+    async def poll(self, instance: str, ack: int) -> News:
+        """Wait for news after the acknowledged one, some seconds at most."""
+
+    async def stop(self) -> None:
+        """End the worker. Copies stay."""
+
+
+class Runtime(Protocol):
+    """Where the workers of clusters run."""
+
+    name: str
+
+    async def start(self, spec: ClusterSpec) -> WorkerHandle:
+        """Start the worker of a cluster."""
+
+    async def aclose(self) -> None:
+        """Stop all workers and release what the runtime holds."""

@@ -1,0 +1,97 @@
+"""`python -m worker_agent`: connect to this cluster and to its Lease, run until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+import sys
+import uuid
+
+import structlog
+from pydantic import ValidationError
+
+from federation.api.names import Label
+from federation.edge.catalog import Catalog
+from federation.edge.errors import ApiError
+from federation.edge.informer import Informer, Select
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import load_endpoint
+from federation.edge.resources import JOBS, WORKLOADS
+from federation.edge.services import guard
+from federation.edge.telemetry import configure_logging
+from worker_agent.agent import Agent
+from worker_agent.heartbeat import Heartbeat
+from worker_agent.report import Reporter
+from worker_agent.settings import AgentSettings
+from worker_agent.workloads import Workloads
+
+log = structlog.get_logger(__name__)
+
+
+async def run(client: KubeClient, heartbeat: Heartbeat, cluster: str) -> None:
+    """Read everything, then decide, until cancelled."""
+    agent: Agent | None = None
+
+    def changed() -> None:
+        if agent is not None:
+            agent.quotas_changed()
+
+    catalog = Catalog(client, changed)
+    agent = Agent(client, catalog, lambda: heartbeat.epoch)
+    workloads = Workloads(client, agent)
+    reporter = Reporter(client, catalog, agent, cluster)
+    select = Select(label_selector=Label.QUEUE_NAME.value)
+    informers = [
+        *catalog.informers,
+        Informer(client, WORKLOADS, workloads),
+        Informer(client, JOBS, agent, select=select),
+    ]
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(guard(heartbeat.run(), "heartbeat"))
+        for informer in informers:
+            tasks.create_task(guard(informer.run(), f"informer/{informer.resource.plural}"))
+        for informer in informers:
+            await informer.synced.wait()
+        log.info("agent.started", cluster=cluster, jobs=len(agent.jobs))
+        tasks.create_task(guard(agent.run(), "agent"))
+        tasks.create_task(guard(workloads.run(), "workloads"))
+        tasks.create_task(guard(reporter.run(), "report"))
+
+
+async def _main(settings: AgentSettings) -> None:
+    worker = load_endpoint(settings.kubeconfig, settings.context)
+    management = load_endpoint(settings.management_kubeconfig)
+    async with contextlib.AsyncExitStack() as stack:
+        client = await stack.enter_async_context(KubeClient(worker, user_agent="fedq-agent"))
+        lease = await stack.enter_async_context(KubeClient(management, user_agent="fedq-agent"))
+        heartbeat = Heartbeat(lease, settings.cluster, f"agent-{uuid.uuid4()}")
+        gc.freeze()  # what start-up made lives for ever: no need to look at it again
+        task = asyncio.create_task(run(client, heartbeat, settings.cluster))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        await task
+
+
+def main() -> int:
+    """Exit code 0 after a signal, 1 when the agent cannot go on, 2 for missing settings."""
+    try:
+        settings = AgentSettings()
+    except ValidationError as error:
+        missing = ", ".join(f"FEDQ_{str(e['loc'][0]).upper()}" for e in error.errors())
+        print(f"the agent needs these settings in its environment: {missing}", file=sys.stderr)  # noqa: T201  (before logging is set up)
+        return 2
+    configure_logging(settings.log_level)
+    try:
+        asyncio.run(_main(settings))
+    except ApiError as error:
+        log.error("agent.failed", error=str(error))
+        return 1
+    except asyncio.CancelledError:
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

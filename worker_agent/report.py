@@ -1,0 +1,105 @@
+"""Publishes the WorkerReport: what this cluster has free, up to which Job version it counts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+
+from federation.api.names import FEDQ_API
+from federation.core.quota import quotas_of
+from federation.core.types import ClusterQueue, StopPolicy
+from federation.edge.catalog import Catalog
+from federation.edge.errors import AlreadyExists, ApiError, NotFound
+from federation.edge.kube import KubeClient
+from federation.edge.resources import WORKER_REPORTS
+from worker_agent.agent import Agent
+
+log = structlog.get_logger(__name__)
+Json = dict[str, Any]
+
+EVERY_S = 0.5
+RETRY_S = 2.0
+VERSION = "0.1.0"
+
+
+class Reporter:
+    """Writes the report when something changed, at most twice a second."""
+
+    def __init__(self, client: KubeClient, catalog: Catalog, agent: Agent, cluster: str) -> None:
+        self._client, self._catalog, self._agent = client, catalog, agent
+        self._cluster = cluster
+        self._changed = asyncio.Event()
+        self._written: Json = {}
+        agent.on_decided = self._changed.set
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            status = self.status()
+            pause = EVERY_S
+            if status != self._written:
+                try:
+                    await self._publish(status)
+                    self._written = status
+                except ApiError as error:
+                    log.warning("report.not_written", why=str(error))
+                    self._changed.set()
+                    pause = RETRY_S
+            await asyncio.sleep(pause)  # the limit on how often it is written
+
+    def status(self) -> Json:
+        """The report as of the last decision."""
+        return {
+            "agentVersion": VERSION,
+            "inventoryEpoch": 1,
+            "countedResourceVersion": str(self._agent.decided_version),
+            "localQueues": [
+                {"namespace": q.namespace, "name": q.name, "clusterQueue": q.cluster_queue}
+                for _, q in sorted(self._catalog.local_queues.items())
+                if q.stop is StopPolicy.NONE
+            ],
+            "clusterQueues": [
+                self._queue(queue) for _, queue in sorted(self._catalog.queues.items())
+            ],
+        }
+
+    def _queue(self, queue: ClusterQueue) -> Json:
+        tree = self._agent.tree
+        used = tree.usage(queue.name)
+        flavors = self._catalog.flavors
+        return {
+            "name": queue.name,
+            "active": queue.stop is StopPolicy.NONE and queue.name not in tree.cyclic,
+            "cohort": queue.cohort,
+            "resources": [
+                {
+                    "flavor": key.flavor,
+                    "resource": key.resource,
+                    "nominal": str(quota.nominal),
+                    "used": str(used.get(key, 0)),
+                    "available": str(tree.available(queue.name, key)),
+                }
+                for key, quota in quotas_of(queue.groups).items()
+                if key.flavor in flavors
+            ],
+        }
+
+    async def _publish(self, status: Json) -> None:
+        body = {"status": status}
+        try:
+            await self._client.patch(WORKER_REPORTS, self._cluster, body, subresource="status")
+        except NotFound:
+            report = {
+                "apiVersion": FEDQ_API,
+                "kind": "WorkerReport",
+                "metadata": {"name": self._cluster},
+            }
+            try:
+                await self._client.create(WORKER_REPORTS, report)
+            except AlreadyExists:
+                log.debug("report.exists")
+            await self._client.patch(WORKER_REPORTS, self._cluster, body, subresource="status")

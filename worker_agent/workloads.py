@@ -1,0 +1,180 @@
+"""The Workload beside each Job on the worker, for people and tools: never decided from.
+
+Written after the decision, off its path. Copies that end are removed by the manager within
+moments, so their Finished is written only when that has not happened after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from federation.api import record as records
+from federation.api.meta import wire_time
+from federation.api.names import ConditionType, Reason
+from federation.core.cycle import Wait
+from federation.core.facts import LocalJob, ObjectKey, Record
+from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
+from federation.edge.kube import KubeClient
+from federation.edge.resources import WORKLOADS
+from federation.jobs import batch_job
+from worker_agent.agent import Agent
+from worker_agent.facts import WorkerJob
+
+log = structlog.get_logger(__name__)
+Json = dict[str, Any]
+
+WRITERS = 4
+FINISH_AFTER_S = 2.0
+REWRITE_S = 10.0
+
+
+class Workloads:
+    """Brings Workloads in line with what the agent decided."""
+
+    def __init__(self, client: KubeClient, agent: Agent) -> None:
+        self._client, self._agent = client, agent
+        self._records: dict[str, Record] = {}
+        self._keys: dict[ObjectKey, str] = {}
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._waiting: set[str] = set()
+        self._explained: dict[str, float] = {}
+        agent.on_change = self.mark
+
+    def mark(self, uid: str) -> None:
+        """Have a Job's Workload looked at."""
+        if uid not in self._waiting:
+            self._waiting.add(uid)
+            self._queue.put_nowait(uid)
+
+    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+        """Informer handler."""
+        present = {records.owner_uid(item) for item in items}
+        for uid in self._records.keys() - present:
+            self._records.pop(uid)
+            self.mark(uid)
+        for item in items:
+            self.on_event("ADDED", item)
+
+    def on_event(self, type: str, obj: Json) -> None:
+        """Informer handler."""
+        uid = records.owner_uid(obj)
+        record = records.read_record(obj)
+        known = self._records.get(uid)
+        if not uid or (known and known.version > record.version):
+            return
+        if type != "DELETED":
+            self._records[uid] = record
+        elif known and known.uid == record.uid:
+            del self._records[uid]
+            self.mark(uid)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WRITERS):
+                tasks.create_task(self._writer())
+
+    async def _writer(self) -> None:
+        while True:
+            uid = await self._queue.get()
+            self._waiting.discard(uid)
+            try:
+                again = await self._one(uid)
+            except (Conflict, NotFound):
+                again = 0.2
+            except ApiError as error:
+                log.warning("workload.not_written", uid=uid, why=str(error))
+                again = 5.0
+            if again is not None:
+                asyncio.get_running_loop().call_later(again, self.mark, uid)
+
+    async def _one(self, uid: str) -> float | None:
+        """The next write for one Job; after how many seconds to look again, if at all."""
+        job, record = self._agent.jobs.get(uid), self._records.get(uid)
+        if job is None or job.terminating:
+            self._explained.pop(uid, None)
+            return None
+        if record is None:
+            await self._create(job)
+            return 0.0
+        now = wire_time(datetime.now(UTC))
+        if job.admission is not None and not record.admitted and not job.finished:
+            await self._patch(record, _admitted(record, job, now))
+        elif job.finished and not record.finished:
+            return await self._finish(job, record, now)
+        elif wait := self._agent.waits.get(uid):
+            return await self._explain(uid, record, wait, now)
+        return None
+
+    async def _finish(self, job: WorkerJob, record: Record, now: str) -> float | None:
+        loop = asyncio.get_running_loop()
+        due = self._explained.setdefault(f"end/{job.uid}", loop.time() + FINISH_AFTER_S)
+        if job.mirrored and loop.time() < due:
+            return due - loop.time()
+        self._explained.pop(f"end/{job.uid}", None)
+        text = f"the job ended as {job.finished}"
+        await self._patch(record, records.finish_patch(record, job.finished, text, now))
+        return None
+
+    async def _explain(self, uid: str, record: Record, wait: Wait, now: str) -> float | None:
+        """A new reason at once, new numbers only now and then."""
+        if (wait.reason, wait.message) == (record.reason, record.message):
+            return None
+        clock = asyncio.get_running_loop().time()
+        due = self._explained.get(uid, 0.0) + REWRITE_S
+        if wait.reason == record.reason and clock < due:
+            return due - clock
+        self._explained[uid] = clock
+        await self._patch(record, records.waiting_patch(record, wait.reason, wait.message, now))
+        return None
+
+    async def _create(self, job: WorkerJob) -> None:
+        body = self._agent.body(job.uid)
+        if body is None:
+            return
+        priority, ref = self._agent.priority(job)
+        manifest = records.manifest(body, _as_local(job), batch_job.KIND, priority, ref)
+        try:
+            self.on_event("ADDED", await self._client.create(WORKLOADS, manifest))
+        except AlreadyExists:
+            name, namespace = manifest["metadata"]["name"], job.key.namespace
+            self.on_event("ADDED", await self._client.get(WORKLOADS, name, namespace))
+
+    async def _patch(self, record: Record, body: Json) -> None:
+        name, namespace = record.key.name, record.key.namespace
+        written = await self._client.patch(WORKLOADS, name, body, namespace, subresource="status")
+        self.on_event("MODIFIED", written)
+
+
+def _as_local(job: WorkerJob) -> LocalJob:
+    return LocalJob(
+        job.uid, job.key, job.version, job.queue, job.priority_class, job.created,
+        job.suspended, pod_sets=job.pod_sets,
+    )  # fmt: skip
+
+
+def _admitted(record: Record, job: WorkerJob, now: str) -> Json:
+    """Reservation and admission are one decision here, and one write."""
+    assert job.admission is not None
+    queue = job.admission.cluster_queue
+    changes = [
+        records.condition(
+            ConditionType.QUOTA_RESERVED,
+            True,
+            Reason.QUOTA_RESERVED.value,
+            f"Quota reserved in ClusterQueue {queue}",
+        ),
+        records.condition(
+            ConditionType.ADMITTED, True, Reason.ADMITTED.value, "The workload is admitted"
+        ),
+    ]
+    return records.status_patch(
+        record,
+        conditions=records.with_conditions(record.status, changes, now),
+        admission=records.write_admission(job.admission),
+    )
