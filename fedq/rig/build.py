@@ -55,6 +55,7 @@ def _compile(
 ) -> None:
     packages = [group.packages[tool] for tool in tools]
     flags = ["-trimpath", "-ldflags", f"-s -w {group.ldflags}".strip()]
+    tell(f"fetching the Go modules of {group.name}")
     total = _packages_to_compile(go, module, flags, packages)
     output.mkdir()
     started = time.monotonic()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -36,6 +37,7 @@ class BuildProgress:
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(),
+                console=Console(stderr=True),
             )
             self._task = self._bar.add_task(f"building {label}", total=total or None)
 

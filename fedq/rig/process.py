@@ -131,7 +131,9 @@ def start_time(pid: int) -> int | None:
         return None
     # The name in parentheses may itself hold blanks and parentheses: count from its end.
     fields = stat[stat.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    # A dead leader whose other threads still exit holds its memory and ports: not gone yet.
+    dead = fields[0] in "ZX" and int(fields[17]) <= 1
+    return None if dead else int(fields[19])
 
 
 def reap(pid: int) -> None:

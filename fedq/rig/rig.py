@@ -21,7 +21,7 @@ from fedq.rig.state import MANAGEMENT, Home, State
 from fedq.rig.status import ClusterStatus, ComponentStatus, RigStatus
 from fedq.rig.supervisor import Spec, Supervisor
 
-FAST_GRACE = 2.0
+FAST_GRACE = 0.5
 """Seconds that control planes get to end: an API server would wait for its watchers."""
 
 

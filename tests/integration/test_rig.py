@@ -19,12 +19,13 @@ from fedq.rig.errors import RigError
 from fedq.rig.kind import CHECKOUT
 from fedq.rig.process import marked
 from fedq.rig.rig import Rig
+from fedq.rig.tools import LOCAL_TOOLS
 from fedq.rig.waiting import wait_until
 
-pytestmark = pytest.mark.rig
-
 BUILD_TIMEOUT = 1200
-"""Seconds for the first test on a machine: it may have to build the control planes."""
+"""Seconds for a test that is the first on a machine: it may have to build the control planes."""
+
+pytestmark = [pytest.mark.rig, pytest.mark.timeout(BUILD_TIMEOUT)]
 
 
 def gpu_job(name: str, pods: int, **annotations: str) -> str:
@@ -54,7 +55,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """One management and one worker cluster; nothing of them may remain."""
     home = tmp_path_factory.mktemp("home") / "rig"
     rig = Rig.load(home)
-    find_or_build(["etcd", "kwok", "kube-apiserver", "kubectl"], print)
+    find_or_build(LOCAL_TOOLS, print)
     started = time.monotonic()
     try:
         rig.up(1, nodes=2, progress=print)
@@ -68,7 +69,6 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     assert list(marked(home)) == []
 
 
-@pytest.mark.timeout(BUILD_TIMEOUT)
 def test_job_of_four_pods_completes_on_the_worker(rig: Rig) -> None:
     """Scheduler, kwok's stages and the job controller work together."""
     assert rig.clusters == [rig.management, *rig.workers] == ["management", "worker-1"]
@@ -200,7 +200,6 @@ esac
 """
 
 
-@pytest.mark.timeout(BUILD_TIMEOUT)
 @pytest.mark.parametrize("name", ["management", "worker-1", "worker-2"])
 def test_kind_itself_accepts_the_files(name: str, tmp_path: Path) -> None:
     """kind decodes strictly, validates, and asks a fake Docker for our ports and mounts."""
