@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -116,9 +116,13 @@ def kubeconfig(
 def _table(current: RigStatus) -> Table:
     table = Table(caption=f"{current.backend} rig in {current.home}, {current.memory_mb:.0f} MiB")
     for heading in ("CLUSTER", "COMPONENT", "PID", "STATE", "MIB", "API"):
-        table.add_column(heading, justify="right" if heading in ("PID", "MIB") else "left")
+        side: Literal["left", "right"] = "right" if heading in ("PID", "MIB") else "left"
+        # Folded, not cut: an address must be there to copy on a narrow terminal too.
+        table.add_column(heading, justify=side, overflow="fold")
     for name, cluster in current.clusters.items():
         url = cluster.api_url
+        if not cluster.components:
+            table.add_row(name, "in its container", "-", "-", "-", url)
         for component, state in cluster.components.items():
             table.add_row(name, component, *_cells(state), url)
             name = url = ""

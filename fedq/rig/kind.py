@@ -69,9 +69,11 @@ class KindBackend:
             self._supervisor.await_ready(process, spec.ready)
 
     def down(self, clusters: list[str], state: State) -> None:
-        """See `Backend`."""
-        for cluster in clusters if "kind" in state.binaries else []:
-            run([state.binaries["kind"], "delete", "cluster", "--name", f"fedq-{cluster}"])
+        """See `Backend`. A cluster whose creation never began is left to whoever owns it."""
+        for cluster in clusters:
+            if self._config_file(cluster).exists():
+                command = [state.binaries["kind"], "delete", "cluster", "--name"]
+                run([*command, f"fedq-{cluster}"], todo="Start Docker, then run `rig down` again.")
 
     def api_url(self, cluster: str, state: State) -> str:
         """See `Backend`."""
@@ -97,16 +99,19 @@ class KindBackend:
     def _create(self, cluster: str, kubeconfig: Path, kind: str, tell: Progress) -> None:
         name = f"fedq-{cluster}"
         options = ["--name", name, "--kubeconfig", str(kubeconfig)]
-        if name in run([kind, "get", "clusters"]).split():
+        if name in run([kind, "get", "clusters"], todo="Is Docker running?").split():
             if not kubeconfig.exists():
                 kubeconfig.parent.mkdir(parents=True, exist_ok=True)
                 run([kind, "export", "kubeconfig", *options])
             return
         tell(f"starting {name} in kind")
-        file = self._home.path / "kind" / f"{cluster}.yaml"
+        file = self._config_file(cluster)
         write_atomic(file, yaml.safe_dump(kind_config(cluster), sort_keys=False))
         config = ["--config", str(file), "--wait", NODE_WAIT]
         run([kind, "create", "cluster", *options, *config], todo="Is Docker running?")
+
+    def _config_file(self, cluster: str) -> Path:
+        return self._home.path / "kind" / f"{cluster}.yaml"
 
     def _repair(self, cluster: str) -> str:
         return f"`docker start fedq-{cluster}-control-plane`, or `rig down` and `rig up` again."

@@ -94,6 +94,25 @@ def test_failure_of_kind_is_shown(
     rig.down()
 
 
+def test_down_leaves_clusters_of_others(
+    tmp_path: Path, ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What kind never got to make is not deleted: Docker may not even be there."""
+    monkeypatch.setattr("fedq.rig.kind.KindBackend._create", fail)
+    rig = Rig.load(tmp_path / "rig", backend="kind")
+    with pytest.raises(RigError, match="no Docker"):
+        rig.up(0)
+    rig.down()
+
+    assert not rig.home.exists()
+    assert not ran.exists()
+
+
+def fail(*_: object) -> None:
+    """Stand-in for a step that finds no Docker."""
+    raise RigError("no Docker")
+
+
 def test_backend_cannot_change_while_up(tmp_path: Path, ran: Path) -> None:
     """Half a rig of each kind is nobody's wish."""
     Rig.load(tmp_path / "rig", backend="kind").up(0)
