@@ -68,7 +68,7 @@ class Endpoint:
             raise RigError(
                 f"the API server on port {self.port} refused {method} {path}",
                 f"HTTP {status}: {answer[:500]}",
-                "Run `rig down`, then `rig up` again.",
+                "Run `fedq rig down`, then `fedq rig up` again.",
             )
 
 

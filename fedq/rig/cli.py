@@ -75,7 +75,9 @@ def up(
         rig.up(workers, nodes=nodes, progress=tell)
         tell(f"up: {', '.join(rig.clusters)} ({time.monotonic() - started:.1f} s)")
         if len(rig.workers) > workers:
-            tell(f"the rig has {len(rig.workers)} workers: `rig down` is what removes clusters")
+            tell(
+                f"the rig has {len(rig.workers)} workers: `fedq rig down` is what removes clusters"
+            )
 
 
 @app.command(epilog="Examples:  fedq rig status   |   fedq rig status -o json")

@@ -24,7 +24,7 @@ def write_atomic(path: Path, content: str | bytes, mode: int = 0o600) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path`; wait while another process holds it.
 
-    The holder may remove the file (`rig down` does): whoever waited on the removed file
+    The holder may remove the file (`fedq rig down` does): whoever waited on the removed file
     notices that the name means another file now, and queues again.
     """
     while True:

@@ -73,7 +73,10 @@ class KindBackend:
         for cluster in clusters:
             if self._config_file(cluster).exists():
                 command = [state.binaries["kind"], "delete", "cluster", "--name"]
-                run([*command, f"fedq-{cluster}"], todo="Start Docker, then run `rig down` again.")
+                run(
+                    [*command, f"fedq-{cluster}"],
+                    todo="Start Docker, then run `fedq rig down` again.",
+                )
 
     def api_url(self, cluster: str, state: State) -> str:
         """See `Backend`."""
@@ -114,7 +117,8 @@ class KindBackend:
         return self._home.path / "kind" / f"{cluster}.yaml"
 
     def _repair(self, cluster: str) -> str:
-        return f"`docker start fedq-{cluster}-control-plane`, or `rig down` and `rig up` again."
+        start = f"`docker start fedq-{cluster}-control-plane`"
+        return f"{start}, or `fedq rig down` and `fedq rig up` again."
 
 
 def kind_config(cluster: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where the rig keeps things: state goes away with `rig down`, the binary cache stays."""
+"""Where the rig keeps things: state goes away with `fedq rig down`, the binary cache stays."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def send(pid: int, signum: int) -> None:
 def marked(home: Path) -> Iterator[tuple[int, str]]:
     """(pid, name) of every live process that carries the mark of the rig in `home`.
 
-    This process and its ancestors are left out: who runs `rig down` may itself be one.
+    This process and its ancestors are left out: who runs `fedq rig down` may itself be one.
     """
     prefix = f"{MARK}={home}:".encode()
     family = set(_ancestors(os.getpid()))
@@ -203,5 +203,5 @@ def terminate(pids: Sequence[int], grace: float = TERM_GRACE) -> None:
     raise RigError(
         "processes of the rig do not end",
         f"pids {sorted(alive)} survive SIGKILL",
-        "They are stuck in the kernel: look at `ps` for state D, then run `rig down` again.",
+        "They are stuck in the kernel: look at `ps` for state D, then run `fedq rig down` again.",
     )

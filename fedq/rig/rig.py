@@ -77,7 +77,7 @@ class Rig:
                 raise RigError(
                     f"the rig in {self.home} is up with --backend {state.backend}",
                     f"--backend {self._backend} was asked for",
-                    "Run `rig down` first.",
+                    "Run `fedq rig down` first.",
                 )
             state.nodes = max(state.nodes, nodes)
             for name in [MANAGEMENT, *(f"worker-{n + 1}" for n in range(workers))]:
@@ -205,7 +205,9 @@ class Rig:
     def _state(self, cluster: str = MANAGEMENT) -> State:
         state = self._home.read()
         if state is None:
-            raise RigError(f"no rig is up in {self.home}", todo="Run `rig up --workers 2` first.")
+            raise RigError(
+                f"no rig is up in {self.home}", todo="Run `fedq rig up --workers 2` first."
+            )
         if cluster not in state.clusters:
             raise RigError(f"no cluster {cluster!r}", f"there are {', '.join(state.clusters)}")
         return state

@@ -53,7 +53,7 @@ class Home:
             return None
         except (ValueError, TypeError) as error:
             raise RigError(
-                f"{file} cannot be read", str(error), "Run `rig down`, then `rig up`."
+                f"{file} cannot be read", str(error), "Run `fedq rig down`, then `fedq rig up`."
             ) from error
 
     def write(self, state: State) -> None:

@@ -62,7 +62,7 @@ class Supervisor:
                 raise RigError(
                     f"{process.name} died while starting",
                     f"{process.tail()}\n(from {process.log})",
-                    "Mend what the log says, then run `rig up` again; `rig down` starts afresh.",
+                    "Mend that and run `fedq rig up` again, or start afresh after `fedq rig down`.",
                 )
             return ready is None or ready()
 
@@ -70,7 +70,7 @@ class Supervisor:
             raise RigError(
                 f"{process.name} (pid {process.pid}) is not ready after {READY_TIMEOUT:.0f} s",
                 f"{process.tail()}\n(from {process.log})",
-                "If the machine is busy, run `rig up` again; `rig down` starts afresh.",
+                "If the machine is busy, run `fedq rig up` again; `fedq rig down` starts afresh.",
             )
         return process
 
