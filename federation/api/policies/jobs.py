@@ -8,9 +8,9 @@ from federation.api.policies.build import (
     QUEUED,
     WRITES,
     Documents,
-    apply,
     check,
     jobs,
+    json_patch,
     mutating,
     only_if,
     validating,
@@ -29,19 +29,20 @@ def queue_jobs(managed_by: str | None) -> Documents:
     that somebody else manages keeps its manager.
     """
     wanted = ["has(object.spec.suspend) && object.spec.suspend"]
-    mutations = [apply("Object{spec: Object.spec{suspend: true}}")]
+    patch = "[JSONPatch{op: 'add', path: '/spec/suspend', value: true}]"
     if managed_by:
         ours = f"!has(object.spec.managedBy) || object.spec.managedBy == '{JOB_CONTROLLER}'"
         wanted.append(f"!({ours})")
-        mutations.append(
-            apply(f"{ours} ? Object{{spec: Object.spec{{managedBy: '{managed_by}'}}}} : Object{{}}")
+        patch += (
+            f" + ({ours} ? [JSONPatch{{op: 'add', path: '/spec/managedBy', "
+            f"value: '{managed_by}'}}] : [])"
         )
     done = " && ".join(wanted)
     return mutating(
         "fedq-queue-jobs",
         jobs(CREATE, MANAGED_NAMESPACES),
         only_if("queued", QUEUED) + only_if("not-done", f"!({done})"),
-        mutations,
+        [json_patch(patch)],
     )
 
 
