@@ -62,49 +62,52 @@ def require_queue() -> Documents:
     )
 
 
-def no_forgery() -> Documents:
-    """Only the mirror and the agent may write the marks by which a mirrored Job is known.
+_OPTIONS = ", ".join(f"'{option}'" for option in Option)
+_IS_MARK = (
+    f"(k == '{Label.MULTIKUEUE_ORIGIN}' || (k.startsWith('fedq.io/') && !(k in [{_OPTIONS}])))"
+)
+"""CEL over a key `k`: the origin label, or anything below `fedq.io/` but the options of users."""
 
-    Marks are the origin label and everything below `fedq.io/` except the options of users.
-    """
-    options = ", ".join(f"'{option}'" for option in Option)
-    mark = (
-        f"(k == '{Label.MULTIKUEUE_ORIGIN}' || (k.startsWith('fedq.io/') && !(k in [{options}])))"
+
+def _is_marked(node: str) -> str:
+    return " || ".join(
+        f"(has({node}.metadata.{part}) && {node}.metadata.{part}.exists(k, {_IS_MARK}))"
+        for part in _PARTS
     )
 
-    def marked(node: str) -> str:
-        return " || ".join(
-            f"(has({node}.metadata.{part}) && {node}.metadata.{part}.exists(k, {mark}))"
-            for part in _PARTS
-        )
 
-    variables = [
+def _metadata_variables() -> Documents:
+    """CEL variables new_labels, new_annotations, old_labels, old_annotations; empty if absent."""
+    ages = (("new", "object", ""), ("old", "oldObject", "oldObject != null && "))
+    return [
         {
             "name": f"{age}_{part}",
             "expression": f"{guard}has({node}.metadata.{part}) ? {node}.metadata.{part} : {{}}",
         }
-        for age, node, guard in (
-            ("new", "object", ""),
-            ("old", "oldObject", "oldObject != null && "),
-        )
+        for age, node, guard in ages
         for part in _PARTS
     ]
+
+
+def no_forgery() -> Documents:
+    """Only the mirror and the agent may write the marks by which a mirrored Job is known."""
     unchanged = " && ".join(
-        f"variables.new_{p}.all(k, !{mark} || (k in variables.old_{p} && "
+        f"variables.new_{p}.all(k, !{_IS_MARK} || (k in variables.old_{p} && "
         f"variables.new_{p}[k] == variables.old_{p}[k])) && "
-        f"variables.old_{p}.all(k, !{mark} || k in variables.new_{p})"
+        f"variables.old_{p}.all(k, !{_IS_MARK} || k in variables.new_{p})"
         for p in _PARTS
     )
     message = (
         f"only Fedq may write the label {Label.MULTIKUEUE_ORIGIN} and fedq.io/ marks of a Job; "
         f"the options {', '.join(Option)} are free"
     )
+    marked = f"{_is_marked('object')} || (oldObject != null && ({_is_marked('oldObject')}))"
     return validating(
         "fedq-no-forgery",
         jobs(WRITES),
-        only_if("marked", f"{marked('object')} || (oldObject != null && ({marked('oldObject')}))"),
+        only_if("marked", marked),
         [check(f"({unchanged}) || {IS_FEDQ}", message, "Forbidden")],
-        variables=variables,
+        variables=_metadata_variables(),
     )
 
 
