@@ -6,11 +6,12 @@ No I/O here: the client sends what `plan` returns.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
+from federation.edge.errors import Invalid
 from federation.edge.resources import Json, Resource
 
 Body = Json | list[Json]
@@ -78,8 +79,15 @@ def plan(
     body: Body | None = None,
     content_type: str = JSON_TYPE,
 ) -> Call:
-    """Build the request. Names are quoted: they may come from users. Empty queries are left out."""
+    """Build the request. Names are quoted: they may come from users. Empty queries are left out.
+
+    Raises Invalid for a name that would turn the request into one for something else: a delete
+    without a name is a delete of the whole collection.
+    """
     res, namespace, name, subresource = at
+    nameless = verb in ("list", "watch", "create")
+    if bool(name) == nameless or name in (".", "..") or namespace in (".", ".."):
+        raise Invalid(f"{verb} {res.plural} {namespace}/{name}: not a usable name", reason="Name")
     path = res.path(
         quote(namespace, safe="") if namespace else None, quote(name, safe=""), subresource
     )
@@ -98,16 +106,25 @@ def plan(
     )
 
 
-async def lines(stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Split a byte stream into lines. Each byte is looked at once, however long the line is."""
+async def lines(stream: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    """Split a byte stream into lines. Each byte is looked at once, however long the line is.
+
+    Close it (aclosing): the stream's own iterator is then closed too, instead of some time later
+    by the garbage collector in a task of its own.
+    """
     parts: list[bytes] = []
-    async for chunk in stream:
-        first, *rest = chunk.split(b"\n")
-        parts.append(first)
-        for piece in rest:
-            line = b"".join(parts)
-            parts = [piece]
-            if line.strip():
-                yield line
-    if tail := b"".join(parts).strip():
-        yield tail
+    chunks = aiter(stream)
+    try:
+        async for chunk in chunks:
+            first, *rest = chunk.split(b"\n")
+            parts.append(first)
+            for piece in rest:
+                line = b"".join(parts)
+                parts = [piece]
+                if line.strip():
+                    yield line
+        if tail := b"".join(parts).strip():
+            yield tail
+    finally:
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()

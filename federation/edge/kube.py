@@ -13,6 +13,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, NamedTuple, Self, cast
@@ -162,12 +163,14 @@ class KubeClient:
         }
         call = plan("watch", At(res, namespace), query=query)
         response = await self._open(call, read_timeout=None)
+        stream = lines(cast(httpx.AsyncByteStream, response.stream))
         try:
-            async for line in lines(cast(httpx.AsyncByteStream, response.stream)):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise from_status(event["object"], call.description, self.cluster)
-                yield WatchEvent(event["type"], event["object"])
+            async with aclosing(stream):
+                async for line in stream:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise from_status(event["object"], call.description, self.cluster)
+                    yield WatchEvent(event["type"], event["object"])
         except (ValueError, *LOST) as error:
             raise self._unreachable(call, error) from error
         finally:

@@ -71,7 +71,8 @@ class FakeKube(httpx.AsyncBaseTransport):
         namespaces: Iterable[str] = ("default", "kube-system"),
     ) -> None:
         self.resources = list(resources)
-        self.objects = Objects(clock, WITH_STATUS)
+        self.with_status = set(WITH_STATUS)
+        self.objects = Objects(clock, self.with_status)
         self.log: list[tuple[str, str]] = []
         """(method, path with query) of every request that reached the server."""
         self.silent = False
@@ -86,7 +87,10 @@ class FakeKube(httpx.AsyncBaseTransport):
 
     def create(self, res: Resource, body: Json) -> Json:
         """Create an object as another client would."""
-        return self.objects.create(res, body["metadata"].get("namespace", ""), body)
+        made = self.objects.create(res, body["metadata"].get("namespace", ""), body)
+        if res == r.CRDS:
+            self._serve(made["spec"])
+        return made
 
     def get(self, res: Resource, name: str, namespace: str = "") -> Json:
         """The object as stored; do not change it."""
@@ -150,6 +154,15 @@ class FakeKube(httpx.AsyncBaseTransport):
         """How many watches are open."""
         return len(self._streams)
 
+    def _serve(self, crd: Json) -> None:
+        """Serve a custom type from now on."""
+        for version in crd["versions"]:
+            plural, namespaced = crd["names"]["plural"], crd["scope"] == "Namespaced"
+            res = Resource(crd["group"], version["name"], plural, namespaced)
+            self.resources.append(res)
+            if "status" in version.get("subresources", {}):
+                self.with_status.add(res)
+
     # The transport
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -203,7 +216,9 @@ class FakeKube(httpx.AsyncBaseTransport):
             case "GET":
                 return httpx.Response(200, json=self._list(res, namespace, query))
             case "POST" if not name:
-                return httpx.Response(201, json=self.objects.create(res, namespace, body))
+                if namespace:
+                    body.setdefault("metadata", {}).setdefault("namespace", namespace)
+                return httpx.Response(201, json=self.create(res, body))
             case "PUT" | "PATCH":
                 return self._write(request, res, (namespace, name), sub, body)
             case "DELETE":
@@ -220,7 +235,7 @@ class FakeKube(httpx.AsyncBaseTransport):
                 namespace, parts = parts[1], parts[2:]
             if parts[0] == res.plural and len(parts) <= 3:
                 parts += ["", ""]
-                if parts[2] and (parts[2] != "status" or res not in WITH_STATUS):
+                if parts[2] and (parts[2] != "status" or res not in self.with_status):
                     continue
                 return res, namespace, parts[1], parts[2]
         raise Refused(404, "", "404 page not found")
@@ -230,7 +245,7 @@ class FakeKube(httpx.AsyncBaseTransport):
     ) -> httpx.Response:
         if (
             request.method == "PUT"
-            and res in CUSTOM
+            and res not in BUILT_IN
             and not body["metadata"].get("resourceVersion")
         ):
             raise Refused(422, "Invalid", "metadata.resourceVersion: must be specified")

@@ -68,10 +68,10 @@ class WatchStream(httpx.AsyncByteStream):
                 return
         deadline = asyncio.get_running_loop().time() + self._timeout
         while True:
-            for line in self._news():
-                yield line
             if self._dropped:
                 raise httpx.ReadError("the watch was dropped")
+            for line in self._news():
+                yield line
             self._wake.clear()
             left = deadline - asyncio.get_running_loop().time()
             try:
