@@ -17,6 +17,7 @@ from federation.edge.errors import (
     NotFound,
     TooManyRequests,
 )
+from federation.edge.informer import Informer, Select, Store
 from federation.edge.kube import KubeClient, WatchEvent
 from federation.edge.resources import CONFIGMAPS, CRDS, JOBS, LEASES, NAMESPACES, Json, Resource
 
@@ -676,3 +677,27 @@ async def test_readiness_and_version(kube: KubeClient) -> None:
 
 def _name(obj: Json) -> str:
     return str(obj["metadata"]["name"])
+
+
+async def test_an_informer_keeps_up(kube: KubeClient, ns: str) -> None:
+    """Present objects, then changes, by one list and one watch."""
+    seen: list[tuple[str, bool]] = []
+    store: Store[str] = Store(
+        lambda obj: str(obj["metadata"]["uid"]),
+        lambda key, old, new: seen.append((key[1], bool(new))),
+    )
+    await kube.create(LEASES, {"metadata": {"name": "a"}, "spec": {}}, ns)
+    informer = Informer(kube, LEASES, store, select=Select(ns))
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    await kube.create(LEASES, {"metadata": {"name": "b"}, "spec": {}}, ns)
+    await kube.delete(LEASES, "a", ns)
+
+    async def told() -> bool:
+        return seen == [("a", True), ("b", True), ("a", False)]
+
+    await eventually(told)
+    task.cancel()
+    await asyncio.wait([task])
+    assert set(store.items) == {(ns, "b")}
+    assert kube.requests["list", "leases", ""] == kube.requests["watch", "leases", ""] == 1
