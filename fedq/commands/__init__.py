@@ -1,0 +1,1 @@
+"""One module per command: options in, text and exit code out. What they know is in `fedq`."""

@@ -1,0 +1,202 @@
+"""`fedq get KIND [NAME]`: jobs, workloads, queues and clusters as one table each."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from federation.api.names import ConditionType
+from federation.api.record import find as find_condition
+from federation.edge.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
+from fedq import completion, connect, reading
+from fedq.connect import Cluster, ContextOption, KubeconfigOption, NamespaceOption
+from fedq.jobview import JobView
+from fedq.output import Output, OutputOption, columns, dump, since
+from fedq.queueview import ClusterView, QueueView
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+app = typer.Typer(
+    help="Show jobs, workloads, queues or clusters of the management cluster.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+AllOption = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")]
+
+
+def _name(complete: Callable[[typer.Context, str], list[str]]) -> Any:
+    return typer.Argument(help="Only this one.", show_default=False, autocompletion=complete)
+
+
+@app.command("job", hidden=True)
+@app.command(
+    "jobs", epilog="Examples:  fedq get jobs   |   fedq get jobs -A   |   fedq get jobs a -o yaml"
+)
+def jobs(
+    name: Annotated[str, _name(completion.job_names)] = "",
+    namespace: NamespaceOption = "",
+    everywhere: AllOption = False,
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Jobs: queue, state, the cluster they are on, attempt, priority."""
+
+    async def read(cluster: Cluster) -> list[JobView]:
+        space = namespace or cluster.namespace
+        if name:
+            await reading.find(cluster.client, JOBS, name, space)
+        views = await reading.jobs(cluster.client, None if everywhere and not name else space)
+        return [view for view in views if name in ("", view.name)]
+
+    headings = ("NAME", "QUEUE", "STATE", "CLUSTER", "ATTEMPT", "PRIORITY", "AGE")
+    views = _run(kubeconfig, context, read)
+    rows = [
+        (v.name, v.queue, v.state, v.cluster, v.attempt or None, v.priority, since(v.created))
+        for v in views
+    ]
+    _print(output, name, views, _with_namespace(everywhere, headings, rows, views), "no Jobs")
+
+
+@app.command("workload", hidden=True)
+@app.command("workloads", epilog="Examples:  fedq get workloads   |   fedq get workloads -A")
+def workloads(
+    name: Annotated[str, _name(completion.workload_names)] = "",
+    namespace: NamespaceOption = "",
+    everywhere: AllOption = False,
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Workloads, the records of the queue; -o json|yaml prints the whole objects."""
+
+    async def read(cluster: Cluster) -> list[Json]:
+        space = namespace or cluster.namespace
+        if name:
+            return [await reading.find(cluster.client, WORKLOADS, name, space)]
+        found = await cluster.client.list(WORKLOADS, None if everywhere else space)
+        return sorted(found.items, key=_key)
+
+    found = _run(kubeconfig, context, read)
+    headings = ("NAME", "QUEUE", "RESERVED IN", "ADMITTED", "FINISHED", "CLUSTER", "ATTEMPT", "AGE")
+    rows = [_workload_row(obj) for obj in found]
+    if everywhere:
+        headings = ("NAMESPACE", *headings)  # type: ignore[assignment]
+        rows = [(_key(o)[0], *row) for o, row in zip(found, rows, strict=True)]
+    _print(output, name, found, (headings, rows), "no Workloads")
+
+
+def _key(obj: Json) -> tuple[str, str]:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _workload_row(obj: Json) -> tuple[object, ...]:
+    status = obj.get("status") or {}
+    fedq = status.get("fedq") or {}
+    kinds = (ConditionType.ADMITTED, ConditionType.FINISHED)
+    conditions = ((find_condition(status, kind) or {}).get("status") for kind in kinds)
+    return (
+        obj["metadata"]["name"],
+        (obj.get("spec") or {}).get("queueName"),
+        (status.get("admission") or {}).get("clusterQueue"),
+        *conditions,
+        fedq.get("cluster") or status.get("clusterName"),
+        fedq.get("attempt"),
+        since(obj["metadata"]["creationTimestamp"]),
+    )
+
+
+@app.command("queue", hidden=True)
+@app.command("queues", epilog="Examples:  fedq get queues   |   fedq get queues team -o json")
+def queues(
+    name: Annotated[str, _name(completion.queue_names)] = "",
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """ClusterQueues: how many Workloads wait and run, and used/nominal of every quota."""
+
+    async def read(cluster: Cluster) -> list[QueueView]:
+        if name:
+            await reading.find(cluster.client, CLUSTER_QUEUES, name)
+        return [v for v in await reading.queues(cluster.client) if name in ("", v.name)]
+
+    views = _run(kubeconfig, context, read)
+    headings = ("NAME", "COHORT", "PENDING", "RESERVING", "ADMITTED", "USED/NOMINAL", "PROBLEM")
+    rows = [
+        (v.name, v.cohort, v.pending, v.reserving, v.admitted, _quotas(v), v.problem) for v in views
+    ]
+    _print(output, name, views, (headings, rows), "no ClusterQueues")
+
+
+def _quotas(view: QueueView) -> str:
+    return ", ".join(f"{q.flavor}/{q.resource} {q.used}/{q.nominal}" for q in view.usage)
+
+
+@app.command("cluster", hidden=True)
+@app.command("clusters", epilog="Examples:  fedq get clusters   |   fedq get clusters -o json")
+def clusters(
+    name: Annotated[str, _name(completion.cluster_names)] = "",
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Worker clusters: connected or why not, the agent's last sign of life, jobs on them."""
+
+    async def read(cluster: Cluster) -> list[ClusterView]:
+        if name:
+            await reading.find(cluster.client, MULTIKUEUE_CLUSTERS, name)
+        jobs = await reading.jobs(cluster.client, None)
+        views = await reading.clusters(cluster.client, jobs)
+        return [view for view in views if name in ("", view.name)]
+
+    views = _run(kubeconfig, context, read)
+    headings = ("NAME", "CONNECTED", "REASON", "AGENT", "OFFERED", "RUNNING", "MESSAGE")
+    rows = [_cluster_row(view) for view in views]
+    _print(output, name, views, (headings, rows), "no worker clusters")
+
+
+def _cluster_row(view: ClusterView) -> tuple[object, ...]:
+    agent = f"{since(view.renewed)} ago" if view.renewed else "never seen"
+    message = "" if view.connected == "True" else view.message
+    return view.name, view.connected, view.reason, agent, view.offered, view.running, message
+
+
+def _run(
+    kubeconfig: Path | None, context: str | None, read: Callable[[Cluster], Awaitable[T]]
+) -> T:
+    return connect.run(connect.choose(kubeconfig, context), read)
+
+
+def _with_namespace(
+    everywhere: bool,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    views: Sequence[JobView],
+) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    if not everywhere:
+        return headings, rows
+    return ("NAMESPACE", *headings), [
+        (v.namespace, *row) for v, row in zip(views, rows, strict=True)
+    ]
+
+
+def _print(
+    output: Output,
+    name: str,
+    found: Sequence[Any],
+    table: tuple[Sequence[str], Sequence[Sequence[object]]],
+    none: str,
+) -> None:
+    """A list, or with a name the one object."""
+    if output is not Output.table:
+        typer.echo(dump(found[0] if name else list(found), output))
+    elif found:
+        typer.echo(columns(*table))
+    else:
+        typer.echo(none, err=True)

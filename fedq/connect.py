@@ -1,0 +1,110 @@
+"""Which management cluster a command talks to, and as whom.
+
+In this order: --kubeconfig/--context, the local rig if one is up, $KUBECONFIG or ~/.kube/config.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+import yaml
+
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import Endpoint, load_endpoint, parse_untrusted
+from fedq.errors import CommandError
+from fedq.rig.errors import RigError
+from fedq.rig.rig import Rig
+
+T = TypeVar("T")
+
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option("--kubeconfig", help="Kubeconfig of the management cluster.", show_default=False),
+]
+ContextOption = Annotated[
+    str | None, typer.Option("--context", help="Context in the kubeconfig.", show_default=False)
+]
+NamespaceOption = Annotated[
+    str,
+    typer.Option(
+        "-n", "--namespace", help="Namespace; default: that of the context.", show_default=False
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A management cluster. `rig` is set when it is that of the local rig."""
+
+    endpoint: Endpoint
+    namespace: str = "default"
+    rig: Rig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A connection, and the namespace that a command uses when it is told none."""
+
+    client: KubeClient
+    namespace: str
+    rig: Rig | None = None
+
+
+def choose(kubeconfig: Path | None, context: str | None) -> Target:
+    """The cluster to talk to. Raises ConfigError or CommandError when there is none."""
+    if kubeconfig is None and context is None and (found := _local_rig()) is not None:
+        rig, path = found
+        typer.echo(f"using the local rig in {rig.home}", err=True)
+        return Target(parse_untrusted(path.read_bytes(), rig.management), rig=rig)
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise CommandError(f"there is no kubeconfig {kubeconfig}", todo="Check --kubeconfig.")
+    return Target(load_endpoint(kubeconfig, context), _namespace(kubeconfig, context))
+
+
+def _local_rig() -> tuple[Rig, Path] | None:
+    """The local rig and its admin kubeconfig, if it is up."""
+    try:
+        rig = Rig.load()
+        path = rig.kubeconfig(rig.management)
+    except RigError:
+        return None
+    return (rig, path) if path.is_file() else None
+
+
+def _namespace(kubeconfig: Path | None, context: str | None) -> str:
+    """Namespace of the context, as kubectl reads it: the first file that knows wins."""
+    chosen = os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
+    files = [str(kubeconfig)] if kubeconfig else chosen.split(os.pathsep)
+    configs = []
+    for file in files:
+        try:
+            configs.append(yaml.safe_load(Path(file).read_text()) or {})
+        except (OSError, yaml.YAMLError, UnicodeDecodeError):
+            continue
+    wanted = context or next(filter(None, (c.get("current-context") for c in configs)), None)
+    for config in configs:
+        for entry in config.get("contexts") or ():
+            if entry.get("name") == wanted:
+                return str((entry.get("context") or {}).get("namespace") or "default")
+    return "default"
+
+
+def open_client(target: Target) -> KubeClient:
+    """A client of the target; replaced in tests."""
+    return KubeClient(target.endpoint, user_agent="fedq-cli")
+
+
+def run(target: Target, work: Callable[[Cluster], Awaitable[T]]) -> T:
+    """Connect, do `work`, and close the connection."""
+
+    async def connected() -> T:
+        async with open_client(target) as client:
+            return await work(Cluster(client, target.namespace, target.rig))
+
+    return asyncio.run(connected())

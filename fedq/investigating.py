@@ -1,0 +1,122 @@
+"""Gathering the facts about one job for `fedq why`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from federation.api import record as records
+from federation.api.convert import to_local_queue
+from federation.core.quantity import QuantityError, add, format_quantity, scale
+from federation.core.types import LocalQueue
+from federation.edge.resources import JOBS, LOCAL_QUEUES, WORKLOADS
+from federation.jobs import batch_job
+from fedq import reading
+from fedq.connect import Cluster
+from fedq.jobview import JobState, JobView, job_view, job_views
+from fedq.rig.rig import Rig
+from fedq.story import Facts
+
+Json = dict[str, Any]
+
+PATIENCE_S = 10.0
+"""Seconds after which a job that nobody has looked at speaks against the manager."""
+
+
+async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
+    """All facts about one Job. Raises CommandError when it does not exist."""
+    client = cluster.client
+    job = await reading.find(client, JOBS, name, namespace)
+    jobs, workloads, doors, queues = await asyncio.gather(
+        client.list(JOBS),
+        client.list(WORKLOADS),
+        client.list(LOCAL_QUEUES),
+        reading.queues(client),
+    )
+    uid = job["metadata"]["uid"]
+    workload = next((w for w in workloads.items if records.owner_uid(w) == uid), None)
+    view = job_view(job, workload)
+    views = job_views(jobs.items, workloads.items)
+    local = {q.namespace + "/" + q.name: q for q in map(to_local_queue, doors.items)}
+    door = local.get(f"{namespace}/{view.queue}")
+    queue = next((q for q in queues if door and q.name == door.cluster_queue), None)
+    line = _line(views, local, queue.name) if queue else []
+    now = datetime.now(UTC)
+    return Facts(
+        view=view,
+        now=now,
+        requests=_requests(job),
+        holds=_holds(workload),
+        pods=_pods(job),
+        queue_problem=_queue_problem(view, door, queue is not None),
+        queue=queue,
+        ahead=_ahead(line, view),
+        waiting=len(line),
+        clusters=await reading.clusters(client, views),
+        manager_problem=_manager_problem(cluster.rig, view, now),
+    )
+
+
+def _line(views: list[JobView], doors: dict[str, LocalQueue], queue: str) -> list[JobView]:
+    """Jobs that wait in a ClusterQueue, in its order."""
+    waiting = []
+    for view in views:
+        door = doors.get(f"{view.namespace}/{view.queue}")
+        if view.state is JobState.PENDING and door and door.cluster_queue == queue:
+            waiting.append(view)
+    return sorted(waiting, key=_order)
+
+
+def _order(view: JobView) -> tuple[int, str, str]:
+    return -view.priority, view.created, view.uid
+
+
+def _ahead(line: list[JobView], view: JobView) -> int:
+    return sum(_order(other) < _order(view) for other in line)
+
+
+def _requests(job: Json) -> dict[str, str]:
+    total: dict[str, int] = {}
+    try:
+        for pods in batch_job.pod_sets(job):
+            total = add(total, scale(pods.requests, pods.count))
+    except QuantityError:
+        return {}
+    return {name: format_quantity(name, amount) for name, amount in sorted(total.items())}
+
+
+def _holds(workload: Json | None) -> list[str]:
+    admission = records.read_record(workload).admission if workload else None
+    usage = admission.usage() if admission else {}
+    return [
+        f"{key.flavor}/{key.resource} {format_quantity(key.resource, amount)}"
+        for key, amount in sorted(usage.items())
+    ]
+
+
+def _pods(job: Json) -> dict[str, int]:
+    spec, status = job["spec"], job.get("status") or {}
+    counts = {name: status.get(name, 0) for name in ("ready", "active", "succeeded", "failed")}
+    return {**counts, "wanted": spec.get("parallelism", 1)}
+
+
+def _queue_problem(view: JobView, door: LocalQueue | None, found: bool) -> str:
+    if not view.queue or found:
+        return ""
+    if door is None:
+        return f"LocalQueue {view.namespace}/{view.queue} does not exist"
+    return f"LocalQueue {view.queue} leads to ClusterQueue {door.cluster_queue}, which is missing"
+
+
+def _manager_problem(rig: Rig | None, view: JobView, now: datetime) -> str:
+    """What speaks for a manager that does not work; '' if nothing does."""
+    if rig is not None:
+        process = rig.process("manager")
+        if process is None or not process.running:
+            return "The manager of the rig is not running: `fedq rig up` starts it"
+    created = datetime.fromisoformat(view.created)
+    untouched = view.state is JobState.NEW or (view.state is JobState.PENDING and not view.reason)
+    if untouched and (now - created).total_seconds() > PATIENCE_S:
+        return "Nobody has looked at the job: the manager seems not to be running"
+    return ""

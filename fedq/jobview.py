@@ -1,0 +1,135 @@
+"""A job as people see it, from its Job and its Workload on the management cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from federation.api import record as records
+from federation.api.names import ConditionType, Label
+from federation.jobs import batch_job
+
+Json = dict[str, Any]
+
+
+class JobState(StrEnum):
+    """Where a job is, in the order of its life."""
+
+    NOT_QUEUED = "NotQueued"
+    """It names no queue: Fedq does not look at it."""
+    NEW = "New"
+    """The manager has made no Workload for it yet."""
+    PENDING = "Pending"
+    OFFERED = "Offered"
+    """Bound to a cluster, whose agent has not answered yet."""
+    ADMITTED = "Admitted"
+    """Accepted by the cluster; no pod is ready yet."""
+    RUNNING = "Running"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    HELD = "Held"
+    """Its Workload is not active: a person stopped it."""
+    DELETING = "Deleting"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self in (JobState.COMPLETE, JobState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job. Times are RFC 3339; `message` is the newest sentence that says why."""
+
+    namespace: str
+    name: str
+    queue: str
+    state: JobState
+    cluster: str
+    attempt: int
+    priority: int
+    created: str
+    since: str
+    reason: str
+    message: str
+    uid: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+
+def job_view(job: Json, workload: Json | None) -> JobView:
+    """The view of one Job and its Workload, if it has one."""
+    meta = job["metadata"]
+    record = records.read_record(workload) if workload else None
+    state = _state(job, workload)
+    reason, message, moment = _latest(job, workload, state)
+    fedq = ((workload or {}).get("status") or {}).get("fedq") or {}
+    shows_cluster = state not in (JobState.PENDING, JobState.HELD)
+    return JobView(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        queue=(meta.get("labels") or {}).get(Label.QUEUE_NAME.value, ""),
+        state=state,
+        cluster=fedq.get("cluster", "") if shows_cluster else "",
+        attempt=record.attempt if record else 0,
+        priority=record.priority if record else 0,
+        created=meta["creationTimestamp"],
+        since=moment or meta["creationTimestamp"],
+        reason=reason,
+        message=message,
+        uid=meta["uid"],
+    )
+
+
+def job_views(jobs: Iterable[Json], workloads: Iterable[Json]) -> list[JobView]:
+    """Views of Jobs, each with its Workload, by namespace and name."""
+    by_owner = {records.owner_uid(item): item for item in workloads}
+    views = [job_view(job, by_owner.get(job["metadata"]["uid"])) for job in jobs]
+    return sorted(views, key=lambda view: view.key)
+
+
+def _state(job: Json, workload: Json | None) -> JobState:
+    status = job.get("status") or {}
+    if ended := batch_job.finished(status):
+        return JobState(ended)
+    if "deletionTimestamp" in job["metadata"]:
+        return JobState.DELETING
+    if workload is None:
+        queued = (job["metadata"].get("labels") or {}).get(Label.QUEUE_NAME.value)
+        return JobState.NEW if queued else JobState.NOT_QUEUED
+    record = records.read_record(workload)
+    if record.admitted and record.binding:
+        return JobState.RUNNING if status.get("ready") else JobState.ADMITTED
+    if record.binding:
+        return JobState.OFFERED
+    return JobState.PENDING if record.active else JobState.HELD
+
+
+_TELLING = {
+    JobState.PENDING: ConditionType.QUOTA_RESERVED,
+    JobState.HELD: ConditionType.QUOTA_RESERVED,
+    JobState.OFFERED: ConditionType.QUOTA_RESERVED,
+    JobState.ADMITTED: ConditionType.ADMITTED,
+    JobState.RUNNING: ConditionType.ADMITTED,
+}
+"""The Workload's condition that says most about a state."""
+
+
+def _latest(job: Json, workload: Json | None, state: JobState) -> tuple[str, str, str]:
+    """Reason, message and time of the condition that tells of the state; empty if there is none."""
+    found: Mapping[str, Any] | None = None
+    if state.ended:
+        conditions = (job.get("status") or {}).get("conditions") or ()
+        found = next((c for c in conditions if c["type"] == state.value), None)
+    elif state in _TELLING and workload is not None:
+        found = records.find(workload.get("status") or {}, _TELLING[state])
+    if found is None:
+        return "", "", ""
+    fields = ("reason", "message", "lastTransitionTime")
+    reason, message, moment = (str(found.get(name) or "") for name in fields)
+    return reason, message, moment

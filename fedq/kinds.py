@@ -1,0 +1,48 @@
+"""The kinds that can be submitted, and what to say about those that cannot."""
+
+from __future__ import annotations
+
+import difflib
+
+from federation.api.registry import KINDS, REGISTRY
+from federation.edge import resources as r
+from federation.edge.resources import Resource
+
+BUILT_IN: dict[str, Resource] = {
+    "Job": r.JOBS,
+    "Namespace": r.NAMESPACES,
+    "ConfigMap": r.CONFIGMAPS,
+    "Secret": r.SECRETS,
+    "PriorityClass": r.PRIORITY_CLASSES,
+}
+
+
+def resource_of(api_version: str, kind: str) -> Resource | str:
+    """Where objects of a kind are created; or what is wrong with apiVersion and kind."""
+    if not api_version or not kind:
+        return "apiVersion and kind are missing: is this a Kubernetes object?"
+    group, _, version = api_version.rpartition("/")
+    built_in = BUILT_IN.get(kind)
+    if built_in is not None and (built_in.group, built_in.version) == (group, version):
+        return built_in
+    known = REGISTRY.get((group, version, kind))
+    if known is not None:
+        return Resource(known.group, known.versions[0], known.plural, known.scope == "Namespaced")
+    return _complaint(api_version, kind)
+
+
+def served() -> dict[str, tuple[str, ...]]:
+    """Kind → apiVersions that are accepted."""
+    own = {k.name: tuple(f"{k.group}/{v}" for v in k.versions) for k in KINDS}
+    others = {k: (f"{x.group}/{x.version}".lstrip("/"),) for k, x in BUILT_IN.items()}
+    return {**others, **own}
+
+
+def _complaint(api_version: str, kind: str) -> str:
+    versions = served()
+    if kind in versions:
+        accepted = " and ".join(versions[kind])
+        return f"{kind} is not served as {api_version}, but as {accepted}: change apiVersion"
+    close = difflib.get_close_matches(kind, versions, n=1)
+    known = f"did you mean {close[0]}" if close else f"known are {', '.join(sorted(versions))}"
+    return f"unknown kind {kind} ({api_version}): {known}; others are created with kubectl"

@@ -1,0 +1,102 @@
+"""What can be known to be wrong with an object before the API server sees it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from federation.api.fields import DNS_SUBDOMAIN_PATTERN
+from federation.api.names import JOB_CONTROLLER, KUEUE_GROUP, Label
+from federation.api.registry import KINDS, parse
+from federation.core.quantity import QuantityError
+from federation.jobs import batch_job
+
+Json = dict[str, Any]
+Found = tuple[list[str], list[str]]
+"""Problems, warnings."""
+
+_OURS = {kind.name for kind in KINDS}
+
+
+def check_name(meta: Json) -> list[str]:
+    """Problems of the name."""
+    name, prefix = meta.get("name"), meta.get("generateName")
+    if not name and not prefix:
+        return ["metadata.name is missing"]
+    if name and not (isinstance(name, str) and re.fullmatch(DNS_SUBDOMAIN_PATTERN, name)):
+        return [
+            f"{name!r} cannot be a name: use a-z, 0-9, '-' and '.', with a letter or digit at"
+            " both ends (quote it if it is a number)"
+        ]
+    return []
+
+
+def check_fields(body: Json) -> Found:
+    """Problems and warnings of the rest."""
+    if body["kind"] == "Job":
+        return check_job(body)
+    return check_model(body) if body["kind"] in _OURS else ([], [])
+
+
+def check_model(body: Json) -> Found:
+    """An object of the registry against its model; fields that no model knows are warned of."""
+    try:
+        model = parse(body)
+    except ValidationError as error:
+        return [f"{_path(e['loc'])}: {e['msg']}" for e in error.errors()], []
+    unknown = [path for path in _extra(model, "") if not path.startswith("metadata.")]
+    return [], [f"{body['kind']} has no field {path}: a typing error?" for path in unknown]
+
+
+def check_job(body: Json) -> Found:
+    """A Job, as far as its queueing goes; the API server checks the rest."""
+    spec = body.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    pods = template.get("spec") if isinstance(template, dict) else None
+    if not isinstance(spec, dict) or not isinstance(pods, dict):
+        return ["spec.template.spec is missing: a Job needs a pod template"], []
+    containers = pods.get("containers")
+    if not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers):
+        return ["spec.template.spec.containers must be a list of containers"], []
+    problems = [] if containers else ["spec.template.spec.containers is empty"]
+    if pods.get("restartPolicy") not in ("Never", "OnFailure"):
+        problems.append("spec.template.spec.restartPolicy must be Never or OnFailure")
+    try:
+        batch_job.pod_sets(body)
+    except QuantityError as error:
+        problems.append(f"a resource request cannot be read: {error}")
+    except (TypeError, AttributeError, ValueError):
+        problems.append("parallelism, completions or resources have values of a wrong type")
+    return problems, _job_warnings(body, spec)
+
+
+def _job_warnings(body: Json, spec: Json) -> list[str]:
+    warnings = []
+    if not (body["metadata"].get("labels") or {}).get(Label.QUEUE_NAME.value):
+        warnings.append(
+            f"Job {body['metadata'].get('name', '')} names no queue and will not be queued: add"
+            f" the label {Label.QUEUE_NAME.value}: NAME (of a LocalQueue) to metadata.labels"
+        )
+    manager = spec.get("managedBy", JOB_CONTROLLER)
+    if manager not in (JOB_CONTROLLER, batch_job.MANAGED_BY):
+        warnings.append(f"spec.managedBy is {manager}: Fedq leaves such Jobs alone; remove it")
+    return warnings
+
+
+def _path(parts: tuple[int | str, ...]) -> str:
+    text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
+    return text.lstrip(".") or KUEUE_GROUP
+
+
+def _extra(model: BaseModel, path: str) -> Iterator[str]:
+    """Paths of fields that the models do not know."""
+    yield from (f"{path}{name}" for name in model.model_extra or ())
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        for index, item in enumerate(value if isinstance(value, list) else [value]):
+            if isinstance(item, BaseModel):
+                place = f"[{index}]" if isinstance(value, list) else ""
+                yield from _extra(item, f"{path}{field.alias or name}{place}.")

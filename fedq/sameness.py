@@ -1,0 +1,61 @@
+"""Whether an object that exists is what a manifest asks for. Pure.
+
+The API server adds defaults, and admission policies write some fields of a Job; so an object is
+the same when it has everything that the manifest says, whatever else it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from federation.core.quantity import QuantityError, parse_quantity
+
+Json = dict[str, Any]
+
+_OTHERS_WRITE: dict[str, set[tuple[str, ...]]] = {
+    "Job": {("spec", "suspend"), ("spec", "managedBy")}
+}
+"""Fields that policies and the manager write."""
+_SKIPPED = {"apiVersion", "kind", "metadata", "status"}
+
+
+def differences(wanted: Json, actual: Json) -> list[str]:
+    """Each field that differs, as `path: is X, the file says Y`; labels count, annotations not."""
+    skipped = _OTHERS_WRITE.get(wanted["kind"], set())
+    found = []
+    labels = wanted["metadata"].get("labels") or {}
+    has = actual["metadata"].get("labels") or {}
+    found += [*_compare(("metadata", "labels"), labels, has, skipped)]
+    for key, value in wanted.items():
+        if key not in _SKIPPED:
+            found += [*_compare((key,), value, actual.get(key), skipped)]
+    return found
+
+
+def _compare(
+    path: tuple[str, ...], wanted: Any, actual: Any, skipped: set[tuple[str, ...]]
+) -> Iterator[str]:
+    if path in skipped or wanted in (None, {}, [], ""):
+        return
+    if isinstance(wanted, dict) and isinstance(actual, dict):
+        for key, value in wanted.items():
+            yield from _compare((*path, str(key)), value, actual.get(key), skipped)
+    elif isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
+        for index, (left, right) in enumerate(zip(wanted, actual, strict=True)):
+            yield from _compare((*path, str(index)), left, right, skipped)
+    elif not _equal(wanted, actual):
+        yield f"{'.'.join(path)}: is {actual!r:.60}, the file says {wanted!r:.60}"
+
+
+def _equal(wanted: Any, actual: Any) -> bool:
+    """Equal values; quantities may be spelled differently (1000m, 1)."""
+    if wanted == actual or str(wanted) == str(actual):
+        return True
+    if isinstance(wanted, str | int | float) and isinstance(actual, str | int | float):
+        try:
+            return parse_quantity("cpu", wanted) == parse_quantity("cpu", actual)
+        except QuantityError:
+            return False
+    # A secret's stringData is never given back.
+    return actual is None and wanted is False

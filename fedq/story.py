@@ -1,0 +1,232 @@
+"""Why a job is where it is: one paragraph with numbers, from plain facts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from federation.api.names import Label
+from federation.core.plan import ANSWER_S
+from federation.core.quantity import format_quantity, parse_quantity
+from fedq.jobview import JobState, JobView
+from fedq.output import age
+from fedq.queueview import ClusterView, QueueView
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What `why` has read.
+
+    Attributes:
+        requests: what all pods together ask for, by resource, as texts.
+        holds: quota held, as `flavor/resource amount` texts.
+        pods: ready, active, succeeded, failed and wanted pods of the Job.
+        queue_problem: why its LocalQueue leads nowhere; empty if it leads to `queue`.
+        ahead: waiting workloads of the same ClusterQueue that come before it.
+        waiting: all that wait there, this one included.
+        manager_problem: why the manager seems not to work; empty if nothing speaks for that.
+    """
+
+    view: JobView
+    now: datetime
+    requests: Mapping[str, str] = field(default_factory=dict)
+    holds: Sequence[str] = ()
+    pods: Mapping[str, int] = field(default_factory=dict)
+    queue_problem: str = ""
+    queue: QueueView | None = None
+    ahead: int = 0
+    waiting: int = 0
+    clusters: Sequence[ClusterView] = ()
+    manager_problem: str = ""
+
+    @property
+    def troubled(self) -> list[ClusterView]:
+        """Clusters that take no new work."""
+        return [cluster for cluster in self.clusters if cluster.connected != "True"]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is the case, and what would change it."""
+
+    text: str
+    advice: str
+
+
+def tell(facts: Facts) -> Story:
+    """The story of one job."""
+    return _TELLERS[facts.view.state](facts)
+
+
+def _for(facts: Facts) -> str:
+    passed = facts.now - datetime.fromisoformat(facts.view.since)
+    return age(passed.total_seconds())
+
+
+def _name(facts: Facts) -> str:
+    return f"{facts.view.namespace}/{facts.view.name}"
+
+
+def _where(facts: Facts) -> str:
+    view = facts.view
+    return f"cluster {view.cluster} (attempt {view.attempt})" if view.cluster else "no cluster"
+
+
+def _not_queued(facts: Facts) -> Story:
+    return Story(
+        f"{_name(facts)} names no queue, so Fedq does not look at it.",
+        f"Delete it, add the label {Label.QUEUE_NAME.value} with the name of a LocalQueue, and"
+        " submit it again.",
+    )
+
+
+def _new(facts: Facts) -> Story:
+    text = f"{_name(facts)} was submitted {_for(facts)} ago and the manager has made no Workload"
+    text += " for it yet."
+    if facts.queue_problem:
+        text += f" {facts.queue_problem}."
+    if facts.manager_problem:
+        return Story(f"{text} {facts.manager_problem}.", "Start the manager, or read its log.")
+    return Story(text, "The manager makes it within a second while it runs: ask again.")
+
+
+def _pending(facts: Facts) -> Story:
+    view = facts.view
+    queue = f"ClusterQueue {facts.queue.name}" if facts.queue else "no ClusterQueue"
+    parts = [f"{_name(facts)} waits in {queue} (LocalQueue {view.queue}) since {_for(facts)}"]
+    parts[0] += f": {view.reason}: {view.message}." if view.reason else "; no reason is given yet."
+    if facts.queue_problem and facts.queue_problem not in view.message:
+        parts.append(f"{facts.queue_problem}.")
+    if facts.queue:
+        parts.append(_numbers(facts, facts.queue))
+    parts += [f"{c.name} takes no new work: {c.reason}: {c.message}." for c in facts.troubled]
+    if not facts.clusters:
+        parts.append("No worker cluster is registered.")
+    if facts.manager_problem:
+        parts.append(f"{facts.manager_problem}.")
+    return Story(" ".join(parts), _advice(facts))
+
+
+def _numbers(facts: Facts, queue: QueueView) -> str:
+    asked = ", ".join(f"{name} {amount}" for name, amount in facts.requests.items()) or "nothing"
+    used = ", ".join(f"{q.flavor}/{q.resource} {q.used} of {q.nominal}" for q in queue.usage)
+    return (
+        f"It asks for {asked}; in use there: {used or 'no quota at all'}. Of {facts.waiting}"
+        f" waiting, {facts.ahead} come before it (its priority is {facts.view.priority})."
+    )
+
+
+def _advice(facts: Facts) -> str:
+    reason, queue = facts.view.reason, facts.queue.name if facts.queue else "NAME"
+    if facts.queue_problem or reason in ("Inadmissible", "Misconfigured", "NoMatchingFlavor"):
+        return "Correct what the message names; the job is then looked at again by itself."
+    if reason == "ExceedsMaxQuota":
+        return (
+            f"It can never fit: lower its requests, or raise nominalQuota (`kubectl edit"
+            f" clusterqueue {queue}`)."
+        )
+    if reason == "Suspended":
+        return f"Set spec.stopPolicy of ClusterQueue {queue} to None."
+    if "no worker cluster" in facts.view.message:
+        return (
+            "It starts when a worker cluster has room: when jobs there end, its queues get more"
+            " quota, or a cluster comes back."
+        )
+    missing = _missing(facts)
+    if missing:
+        return (
+            f"It starts when {missing} more is free: when running jobs of {queue} end, or when"
+            f" its quota is raised (`kubectl edit clusterqueue {queue}`)."
+        )
+    return "It is offered to a cluster when those before it were looked at; ask again."
+
+
+def _missing(facts: Facts) -> str:
+    """Per resource what is short in the flavor that has most of it; empty if all is there."""
+    found = []
+    for resource, wanted in facts.requests.items():
+        free = [
+            parse_quantity(resource, quota.free)
+            for quota in (facts.queue.usage if facts.queue else ())
+            if quota.resource == resource
+        ]
+        short = parse_quantity(resource, wanted) - max(free, default=0)
+        if free and short > 0:
+            found.append(f"{resource} {format_quantity(resource, short)}")
+    return " and ".join(found)
+
+
+def _offered(facts: Facts) -> Story:
+    text = f"{_name(facts)} is offered to {_where(facts)} since {_for(facts)}."
+    advice = (
+        f"Its agent answers within {ANSWER_S:.0f} s; a refusal or no answer brings the job back"
+        " into the queue."
+    )
+    return Story(text + _cluster_trouble(facts), advice)
+
+
+def _admitted(facts: Facts) -> Story:
+    text = f"{_name(facts)} is admitted on {_where(facts)} since {_for(facts)}, {_holds(facts)};"
+    name, cluster = facts.view.name, facts.view.cluster
+    return Story(
+        f"{text} no pod is ready yet.{_cluster_trouble(facts)}",
+        f"Its pods on {cluster} say more: `kubectl describe pods -l job-name={name}` there.",
+    )
+
+
+def _running(facts: Facts) -> Story:
+    pods = facts.pods
+    text = (
+        f"{_name(facts)} runs on {_where(facts)} since {_for(facts)}: {pods.get('ready', 0)} of"
+        f" {pods.get('wanted', 0)} pods ready, {pods.get('succeeded', 0)} succeeded,"
+        f" {pods.get('failed', 0)} failed; {_holds(facts)}."
+    )
+    return Story(text + _cluster_trouble(facts), "It waits for nothing but its own pods.")
+
+
+def _holds(facts: Facts) -> str:
+    return f"it holds {', '.join(facts.holds)}" if facts.holds else "it holds no quota"
+
+
+def _cluster_trouble(facts: Facts) -> str:
+    bad = [c for c in facts.troubled if c.name == facts.view.cluster]
+    return f" {bad[0].name} is in trouble: {bad[0].reason}: {bad[0].message}." if bad else ""
+
+
+def _ended(facts: Facts) -> Story:
+    view = facts.view
+    where = f" on {_where(facts)}" if view.cluster else ""
+    why = f": {view.message}" if view.message else ""
+    text = f"{_name(facts)} ended as {view.state}{where} {_for(facts)} ago{why}."
+    again = "Delete it and submit it again to run it once more."
+    return Story(text, again if view.state is JobState.FAILED else "Nothing more will happen.")
+
+
+def _held(facts: Facts) -> Story:
+    return Story(
+        f"{_name(facts)} is held since {_for(facts)}: its Workload is not active; it holds no"
+        " quota.",
+        "Unsuspend the Job, or set spec.active of its Workload to true, to queue it again.",
+    )
+
+
+def _deleting(facts: Facts) -> Story:
+    return Story(
+        f"{_name(facts)} is being deleted; its copy on {_where(facts)} is removed first.",
+        "Nothing to do." + _cluster_trouble(facts),
+    )
+
+
+_TELLERS: Mapping[JobState, Callable[[Facts], Story]] = {
+    JobState.NOT_QUEUED: _not_queued,
+    JobState.NEW: _new,
+    JobState.PENDING: _pending,
+    JobState.OFFERED: _offered,
+    JobState.ADMITTED: _admitted,
+    JobState.RUNNING: _running,
+    JobState.COMPLETE: _ended,
+    JobState.FAILED: _ended,
+    JobState.HELD: _held,
+    JobState.DELETING: _deleting,
+}
