@@ -6,12 +6,10 @@ runs with the ServiceAccount that they give it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import socket
 import sys
-import tempfile
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,9 +32,7 @@ class Stack:
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
-        digest = hashlib.sha256(str(rig.home).encode()).hexdigest()[:8]
-        self.state_dir = Path(tempfile.gettempdir()) / f"fedq-{os.getuid()}-{digest}"
-        """Short, because Unix sockets (Ray's, Valkey's) may have paths of 107 bytes at most."""
+        self.state_dir = rig.socket_dir
 
     # Clusters
 
@@ -85,7 +81,6 @@ class Stack:
 
     def start(self, *, runtime: str = "ray") -> None:
         """Start Redis, the agents and the manager; wait until every worker is Active."""
-        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.start_redis()
         for worker in self.rig.workers:
             self.start_agent(worker)
@@ -118,6 +113,7 @@ class Stack:
             lambda: self._service_kubeconfig(self.rig.management, agent_account(worker)),
         )
         env = {
+            "FEDQ_LISTEN": self._listen(f"agent-{worker}"),
             "FEDQ_CLUSTER": worker,
             "FEDQ_KUBECONFIG": str(own),
             "FEDQ_MANAGEMENT_KUBECONFIG": str(lease),
@@ -131,12 +127,9 @@ class Stack:
             folder / "kubeconfig",
             lambda: self._service_kubeconfig(self.rig.management, "fedq-manager"),
         )
-        listen = folder / "listen"
-        if not listen.exists():
-            listen.write_text(f"127.0.0.1:{_free_port()}")
         env = {
             "FEDQ_KUBECONFIG": str(kubeconfig),
-            "FEDQ_LISTEN": listen.read_text(),
+            "FEDQ_LISTEN": self._listen("manager"),
             "FEDQ_RUNTIME": runtime,
             "FEDQ_STATE_DIR": str(self.state_dir),
             "REDIS_URL": self.redis_url,
@@ -144,15 +137,23 @@ class Stack:
         }
         argv = [sys.executable, "-m", "manager"]
         self.rig.start_process(
-            "manager", argv, env, lambda: self.manager_get("healthz") is not None
+            "manager", argv, env, lambda: self.page("manager", "healthz") is not None
         )
 
-    def manager_get(self, path: str) -> bytes | None:
-        """A page of the manager's HTTP server; None while it does not answer 200."""
-        listen = (self.rig.data_dir("manager") / "listen").read_text()
+    def _listen(self, program: str) -> str:
+        """The loopback address of a program's HTTP server, chosen once."""
+        path = self.rig.data_dir(program) / "listen"
+        if not path.exists():
+            path.write_text(f"127.0.0.1:{_free_port()}")
+        return path.read_text()
+
+    def page(self, program: str, path: str) -> bytes | None:
+        """A page of `manager` or `agent-WORKER`; None while it does not answer 200."""
         try:
-            with urllib.request.urlopen(f"http://{listen}/{path}", timeout=5) as answer:
-                return bytes(answer.read())
+            with urllib.request.urlopen(
+                f"http://{self._listen(program)}/{path}", timeout=5
+            ) as page:
+                return bytes(page.read())
         except OSError:
             return None
 
@@ -165,11 +166,10 @@ class Stack:
             )  # fmt: skip
 
     def stop(self) -> None:
-        """Stop all programs, and drop their sockets and logs below the temporary folder."""
+        """Stop all programs."""
         for name in ("manager", *(f"agent/{worker}" for worker in self.rig.workers), "redis"):
             if self.rig.process(name) is not None:
                 self.rig.stop_process(name)
-        shutil.rmtree(self.state_dir, ignore_errors=True)
 
 
 def _private(path: Path, make: Any) -> Path:

@@ -16,8 +16,8 @@ from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.redis_index import RedisIndex
 from federation.edge.telemetry import configure_logging
+from federation.edge.web import app, serve
 from manager.app import Manager, ensure_origin
-from manager.http_api import app, serve
 from manager.local_runtime import LocalRuntime
 from manager.protocol import Runtime
 from manager.settings import ManagerSettings

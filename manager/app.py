@@ -18,6 +18,7 @@ from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.resources import CONFIGMAPS, JOBS, WORKLOADS, Json
 from federation.edge.services import guard
+from federation.edge.web import counted
 from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.dispatcher import Dispatcher
@@ -101,13 +102,13 @@ class Manager:
             "jobs": len(self.controller.states),
             "waiting": len(self.queue.items),
             "index": {"problem": self.queue.problem, "rebuilds": self.queue.rebuilds},
-            "requests": {"management": _counted(self.client.requests)},
+            "requests": {"management": counted(self.client.requests)},
             "clusters": {
                 name: {
                     "pid": link.pid,
                     "health": link.health.reason,
                     "message": link.health.message,
-                    "requests": _counted(Counter(dict(link.writes))),
+                    "requests": counted(Counter(dict(link.writes))),
                 }
                 for name, link in self.clusters.links.items()
             },
@@ -190,7 +191,3 @@ async def ensure_origin(client: KubeClient) -> str:
         except AlreadyExists:
             found = await client.get(CONFIGMAPS, ORIGIN_CONFIGMAP, FEDQ_NAMESPACE)
     return str(found["data"]["origin"])
-
-
-def _counted(requests: Counter[tuple[str, str, str]]) -> dict[str, int]:
-    return {"/".join(filter(None, key)): count for key, count in sorted(requests.items())}

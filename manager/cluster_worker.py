@@ -10,10 +10,11 @@ import asyncio
 import os
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from federation.api.names import Label, Mirror
-from federation.core.facts import ObjectKey
+from federation.core.facts import ObjectKey, RemoteJob
 from federation.edge.errors import (
     AlreadyExists,
     ApiError,
@@ -45,6 +46,8 @@ Json = dict[str, Any]
 
 PROBE_S = 5.0
 POLL_S = 10.0
+NEWS_APART_S = 0.02
+"""Least time between two batches of news: under load it makes batches, idle it costs nothing."""
 _IN_FLIGHT = 32
 
 
@@ -62,6 +65,8 @@ class ClusterWorker:
         self._report: Json | None = None
         self._seq = 0
         self._sent: News | None = None
+        self._sent_at = 0.0
+        self._told: dict[str, RemoteJob] = {}
         self._limit = asyncio.Semaphore(_IN_FLIGHT)
 
     async def run(self) -> None:
@@ -98,12 +103,15 @@ class ClusterWorker:
             ack = -1
         if self._sent is not None and self._sent.seq != ack:
             return self._sent
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(POLL_S):
                 await self._news.wait()
+                await asyncio.sleep(self._sent_at + NEWS_APART_S - loop.time())
         except TimeoutError:
             pass
         self._news.clear()
+        self._sent_at = loop.time()
         self._seq += 1
         copies, self._copies = tuple(self._copies.values()), {}
         inventory, self._inventory = self._inventory, None
@@ -118,6 +126,7 @@ class ClusterWorker:
 
     def see_copies(self, items: Sequence[Json], version: str) -> None:
         """A full listing of the copies."""
+        self._told.clear()
         for item in items:
             self.see_copy(item)
         uids = frozenset(_local_uid(item) for item in items)
@@ -125,9 +134,16 @@ class ClusterWorker:
         self._news.set()
 
     def see_copy(self, job: Json, *, gone: bool = False) -> None:
-        """One copy as it is now."""
+        """One copy as it is now. What makes no difference to the manager is not passed on."""
         copy = self._copy(job, gone=gone)
-        self._copies[f"{copy.local_uid}/{copy.remote.uid}"] = copy
+        uid = copy.remote.uid
+        if _same(self._told.get(uid), copy.remote):
+            return
+        if gone:
+            self._told.pop(uid, None)
+        else:
+            self._told[uid] = copy.remote
+        self._copies[uid] = copy
         self._news.set()
 
     def _copy(self, job: Json, *, gone: bool = False) -> Copy:
@@ -196,7 +212,9 @@ class ClusterWorker:
                 f"namespace {namespace} does not exist on cluster {self.spec.name}: create it"
                 " there, with the LocalQueue",
             )
-        return Outcome(Result.OK, remote=self._copy(job).remote)
+        remote = self._copy(job).remote
+        self._told.setdefault(remote.uid, remote)
+        return Outcome(Result.OK, remote=remote)
 
     async def _claim_existing(self, client: KubeClient, command: CreateCopy) -> Outcome:
         """A Job of that name is there: this attempt, an older one of ours, or somebody else's."""
@@ -284,6 +302,18 @@ class _Reports:
     def on_event(self, type: str, obj: Json) -> None:
         if type != "DELETED":
             self._worker.see_report(obj)
+
+
+def _same(told: RemoteJob | None, now: RemoteJob) -> bool:
+    """Whether the manager would do the same about both.
+
+    The status of a suspended copy is of no interest, nor is one that its controller is about to
+    write again.
+    """
+    if told is None or now.gone:
+        return False
+    facts = replace(now, version=told.version, status=told.status)
+    return facts == told and (now.suspended or batch_job.in_transit(now.status))
 
 
 def _local_uid(job: Json) -> str:

@@ -26,7 +26,7 @@ from manager.protocol import (
 log = structlog.get_logger(__name__)
 
 MAX_BATCH = 64
-BATCHES_IN_FLIGHT = 4
+BATCHES_IN_FLIGHT = 2
 RESTART_PAUSE_S = 0.3
 
 

@@ -8,6 +8,7 @@ import gc
 import signal
 import sys
 import uuid
+from collections.abc import Callable
 
 import structlog
 from pydantic import ValidationError
@@ -21,6 +22,7 @@ from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, WORKLOADS
 from federation.edge.services import guard
 from federation.edge.telemetry import configure_logging
+from federation.edge.web import app, counted, serve
 from worker_agent.agent import Agent
 from worker_agent.heartbeat import Heartbeat
 from worker_agent.report import Reporter
@@ -30,8 +32,9 @@ from worker_agent.workloads import Workloads
 log = structlog.get_logger(__name__)
 
 
-async def run(client: KubeClient, heartbeat: Heartbeat, cluster: str) -> None:
+async def run(client: KubeClient, heartbeat: Heartbeat, settings: AgentSettings) -> None:
     """Read everything, then decide, until cancelled."""
+    cluster = settings.cluster
     agent: Agent | None = None
 
     def changed() -> None:
@@ -54,10 +57,27 @@ async def run(client: KubeClient, heartbeat: Heartbeat, cluster: str) -> None:
             tasks.create_task(guard(informer.run(), f"informer/{informer.resource.plural}"))
         for informer in informers:
             await informer.synced.wait()
+        if settings.listen:
+            web = app(
+                _problem(informers, heartbeat), lambda: {"requests": counted(client.requests)}
+            )
+            tasks.create_task(guard(serve(web, settings.listen), "web"))
         log.info("agent.started", cluster=cluster, jobs=len(agent.jobs))
         tasks.create_task(guard(agent.run(), "agent"))
         tasks.create_task(guard(workloads.run(), "workloads"))
         tasks.create_task(guard(reporter.run(), "report"))
+
+
+def _problem(informers: list[Informer], heartbeat: Heartbeat) -> Callable[[], str]:
+    """Why the agent makes no progress; '' if it does."""
+
+    def problem() -> str:
+        errors = [str(informer.error) for informer in informers if informer.error is not None]
+        if not errors and heartbeat.renewed_at is None:
+            errors = ["the Lease has not been renewed yet"]
+        return "; ".join(errors)
+
+    return problem
 
 
 async def _main(settings: AgentSettings) -> None:
@@ -68,7 +88,7 @@ async def _main(settings: AgentSettings) -> None:
         lease = await stack.enter_async_context(KubeClient(management, user_agent="fedq-agent"))
         heartbeat = Heartbeat(lease, settings.cluster, f"agent-{uuid.uuid4()}")
         gc.freeze()  # what start-up made lives for ever: no need to look at it again
-        task = asyncio.create_task(run(client, heartbeat, settings.cluster))
+        task = asyncio.create_task(run(client, heartbeat, settings))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         await task

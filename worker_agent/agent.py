@@ -277,7 +277,7 @@ class Agent:
     async def _refuse(self, job: WorkerJob, why: str) -> None:
         patch = {
             "metadata": {
-                "resourceVersion": str(job.version),
+                "uid": job.uid,
                 "annotations": {Mirror.REFUSED.value: why},
             }
         }

@@ -20,5 +20,7 @@ class AgentSettings(BaseSettings):
     """Context in it; unset: the current one."""
     management_kubeconfig: Path
     """Kubeconfig of the management cluster; needs nothing but this cluster's Lease."""
+    listen: str = ""
+    """host:port for health, metrics and status; unset: nothing listens."""
     log_level: str = "info"
     """debug, info, warning or error."""

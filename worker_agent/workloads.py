@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 Json = dict[str, Any]
 
 WRITERS = 4
-FINISH_AFTER_S = 2.0
+FINISH_AFTER_S = 10.0
 REWRITE_S = 10.0
 
 
@@ -42,6 +42,8 @@ class Workloads:
         self._keys: dict[ObjectKey, str] = {}
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
+        self._writing: set[str] = set()
+        self._again: set[str] = set()
         self._explained: dict[str, float] = {}
         agent.on_change = self.mark
 
@@ -83,6 +85,10 @@ class Workloads:
         while True:
             uid = await self._queue.get()
             self._waiting.discard(uid)
+            if uid in self._writing:  # another writer has it, and looks again when it is done
+                self._again.add(uid)
+                continue
+            self._writing.add(uid)
             try:
                 again = await self._one(uid)
             except (Conflict, NotFound):
@@ -90,6 +96,10 @@ class Workloads:
             except ApiError as error:
                 log.warning("workload.not_written", uid=uid, why=str(error))
                 again = 5.0
+            self._writing.discard(uid)
+            if uid in self._again:
+                self._again.discard(uid)
+                again = 0.0
             if again is not None:
                 asyncio.get_running_loop().call_later(again, self.mark, uid)
 

@@ -186,12 +186,14 @@ def admission_patch(job: Json, admission: Admission, flavors: Iterable[ResourceF
     """One merge patch that starts a Job where it was admitted.
 
     The flavors' node labels become node selectors and their tolerations are added. The annotation
-    is the agent's record of what it charged; resourceVersion makes it lose against any change.
+    is the agent's record of what it charged. Only the UID is a precondition: the Job controller
+    writes the status of a new Job at the same moment, and the other writer that matters (the
+    manager, withdrawing the offer) deletes.
     """
     pod_spec = job["spec"]["template"].get("spec") or {}
     patch: Json = {
         "metadata": {
-            "resourceVersion": job["metadata"]["resourceVersion"],
+            "uid": job["metadata"]["uid"],
             "annotations": {Mirror.ADMISSION.value: encode_admission(admission)},
         },
         "spec": {"suspend": False},

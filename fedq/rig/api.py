@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -72,9 +73,30 @@ class Endpoint:
             )
 
 
+class _SocketConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def socket_ready(socket_path: Path, path: str) -> bool:
+    """True when the plain-HTTP server on a Unix socket answers 200 on `path`."""
+    return _answers(_SocketConnection(socket_path), path)
+
+
 def plain_ready(port: int, path: str) -> bool:
     """True when the plain-HTTP server on the loopback answers 200 on `path`."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+    return _answers(http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT), path)
+
+
+def _answers(connection: http.client.HTTPConnection, path: str) -> bool:
     try:
         connection.request("GET", path)
         return connection.getresponse().status == 200

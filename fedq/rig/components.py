@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fedq.rig.api import plain_ready
+from fedq.rig.api import plain_ready, socket_ready
 from fedq.rig.layout import Layout
 from fedq.rig.supervisor import Spec
 
@@ -59,13 +59,14 @@ def _spec(layout: Layout, binaries: dict[str, str], make: Callable[[Layout], Mad
 
 
 def _etcd(layout: Layout) -> Made:
-    client = f"https://127.0.0.1:{layout.ports['etcd']}"
+    client = f"unix://{layout.etcd_socket}"
     peer = f"https://127.0.0.1:{layout.ports['etcd-peer']}"
     flags = [
         f"--name={layout.name}",
         f"--data-dir={layout.folder / 'etcd'}",
         f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}",
+        # Only other members would read it, and it has to be an address.
+        "--advertise-client-urls=http://127.0.0.1:1",
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster={layout.name}={peer}",
@@ -74,14 +75,13 @@ def _etcd(layout: Layout) -> Made:
         "--enable-grpc-gateway=false",
         "--log-level=warn",
     ]
-    for prefix in ("", "peer-"):
-        flags += [
-            f"--{prefix}cert-file={layout.server}",
-            f"--{prefix}key-file={layout.server}",
-            f"--{prefix}trusted-ca-file={layout.ca}",
-            f"--{prefix}client-cert-auth",
-        ]
-    return "etcd", flags, lambda: layout.endpoint("etcd").ready("/health"), {}
+    flags += [
+        f"--peer-cert-file={layout.server}",
+        f"--peer-key-file={layout.server}",
+        f"--peer-trusted-ca-file={layout.ca}",
+        "--peer-client-cert-auth",
+    ]
+    return "etcd", flags, lambda: socket_ready(layout.etcd_socket, "/health"), {}
 
 
 def _apiserver(layout: Layout) -> Made:
@@ -90,10 +90,7 @@ def _apiserver(layout: Layout) -> Made:
         # A loopback address cannot be an endpoint of the `kubernetes` Service.
         "--advertise-address=127.0.0.1",
         "--endpoint-reconciler-type=none",
-        f"--etcd-servers=https://127.0.0.1:{layout.ports['etcd']}",
-        f"--etcd-cafile={layout.ca}",
-        f"--etcd-certfile={layout.identity('admin')}",
-        f"--etcd-keyfile={layout.identity('admin')}",
+        f"--etcd-servers=unix://{layout.etcd_socket}",
         f"--client-ca-file={layout.ca}",
         "--authorization-mode=RBAC",
         # No controller makes the `default` service accounts, which this plugin would ask of

@@ -10,7 +10,7 @@ from fedq.rig.kubeconfig import write_kubeconfig
 from fedq.rig.pki import Authority, signing_key
 from fedq.rig.state import MANAGEMENT
 
-PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+PORTS = ("etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
 USERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "admin": ("kubernetes-admin", ("system:masters",)),
@@ -27,12 +27,14 @@ class Layout:
 
     Attributes:
         folder: keys, kubeconfigs and etcd's data of this cluster.
+        sockets: a short and private folder for Unix sockets, common to the clusters of a rig.
         authority: folder of the certificate authority, common to the clusters of a rig.
         ports: use → TCP port on the loopback.
     """
 
     name: str
     folder: Path
+    sockets: Path
     authority: Path
     ports: dict[str, int]
 
@@ -60,6 +62,11 @@ class Layout:
     def api_url(self) -> str:
         """Base URL of the API server."""
         return f"https://127.0.0.1:{self.ports['kube-apiserver']}"
+
+    @property
+    def etcd_socket(self) -> Path:
+        """Where etcd listens: file permissions keep others out, at no cost per request."""
+        return self.sockets / f"{self.name}.etcd"
 
     def identity(self, user: str) -> Path:
         """Client certificate and key of a user of `USERS`."""

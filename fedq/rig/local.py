@@ -72,7 +72,7 @@ class LocalBackend:
 
     def _layout(self, cluster: str, state: State) -> Layout:
         folder, authority = self._home.cluster(cluster), self._home.path / "pki"
-        return Layout(cluster, folder, authority, state.clusters[cluster])
+        return Layout(cluster, folder, self._home.sockets, authority, state.clusters[cluster])
 
     def _start(self, specs: list[Spec], tell: Progress) -> None:
         started = []

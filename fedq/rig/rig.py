@@ -84,6 +84,7 @@ class Rig:
                 state.clusters.setdefault(name, {})
             # Before anything starts, so that `down` finds all that a crash leaves behind.
             self._home.write(state)
+            self._home.make_sockets()
             backend = self._make_backend(state)
             backend.prepare(state, tell)
             self._home.write(state)
@@ -145,6 +146,11 @@ class Rig:
                 f"kubectl {' '.join(args)} on {cluster} failed ({done.returncode})", done.stderr
             )
         return done.stdout
+
+    @property
+    def socket_dir(self) -> Path:
+        """A short, private folder for Unix sockets while the rig is up; it goes with the rig."""
+        return self._home.sockets
 
     def data_dir(self, name: str) -> Path:
         """A folder for the files of the process `name`; it goes with the rig."""

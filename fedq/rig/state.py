@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
+import stat
+import tempfile
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -84,8 +88,27 @@ class Home:
         """Keys, kubeconfigs and data of one cluster."""
         return self.path / "clusters" / name
 
+    @property
+    def sockets(self) -> Path:
+        """Folder for Unix sockets, ours alone; short, as their paths are limited to 107 bytes."""
+        digest = hashlib.sha256(str(self.path).encode()).hexdigest()[:10]
+        return Path(tempfile.gettempdir()) / f"fedq-{os.getuid()}-{digest}"
+
+    def make_sockets(self) -> None:
+        """Make that folder. Raises RigError when somebody else has it."""
+        folder = self.sockets
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise RigError(
+                f"{folder} is not a private folder of this user",
+                "the sockets of the rig would be open to others",
+                "Remove it, then try again.",
+            )
+
     def remove(self) -> None:
         """Delete what the rig made, and the folder if nothing else is in it."""
+        shutil.rmtree(self.sockets, ignore_errors=True)
         for name in _OWN:
             entry = self.path / name
             if entry.is_dir():

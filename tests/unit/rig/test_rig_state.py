@@ -111,7 +111,7 @@ def test_status_of_an_up_interrupted_before_ports(tmp_path: Path) -> None:
 def make_layout(tmp_path: Path, name: str) -> Layout:
     """A cluster's files, made."""
     numbers = dict(zip(PORTS, range(20_000, 20_006), strict=True))
-    layout = Layout(name, tmp_path / name, tmp_path / "pki", numbers)
+    layout = Layout(name, tmp_path / name, tmp_path / "s", tmp_path / "pki", numbers)
     layout.prepare(Authority(layout.authority))
     return layout
 

@@ -1,7 +1,8 @@
-"""Health, metrics and what the manager knows of its clusters, over HTTP on loopback."""
+"""Health, metrics and status of a program over HTTP; on loopback unless it is told otherwise."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ Report = Callable[[], dict[str, Any]]
 
 
 def app(problem: Callable[[], str], status: Report) -> Starlette:
-    """`problem` is '' while the manager makes progress; `status` is what /status shows."""
+    """`problem` is '' while the program makes progress; `status` is what /status shows."""
 
     async def health(request: Request) -> Response:
         text = problem()
@@ -47,3 +48,8 @@ async def serve(application: Starlette, listen: str) -> None:
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined,unused-ignore]
     await server.serve()
+
+
+def counted(requests: Counter[tuple[str, str, str]]) -> dict[str, int]:
+    """Requests by `verb/plural[/subresource]`, for a status page."""
+    return {"/".join(filter(None, key)): count for key, count in sorted(requests.items())}

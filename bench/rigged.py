@@ -1,0 +1,100 @@
+"""A rig with Fedq on it and queues to submit to, for benchmarks; taken down afterwards."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedq.rig.rig import Rig
+from fedq.stack import Stack
+
+Json = dict[str, Any]
+
+NAMESPACE = "bench"
+QUEUE = "bench"
+
+
+@contextmanager
+def rigged(workers: int, home: Path | None = None) -> Iterator[Stack]:
+    """Fedq on 1 + `workers` clusters. With `home` a rig that is there is used, and left up."""
+    with tempfile.TemporaryDirectory(prefix="fedq-bench-") as temp:
+        rig = Rig.load(home or Path(temp) / "rig")
+        stack = Stack(rig)
+        try:
+            rig.up(workers, progress=lambda text: print(text, file=sys.stderr))
+            stack.install()
+            for cluster in rig.clusters:
+                stack.apply(cluster, queues())
+            stack.start()
+            yield stack
+        finally:
+            if home is None:
+                stack.stop()
+                rig.down()
+
+
+def queues(cpu: int = 1000, gpus: int = 32) -> list[Json]:
+    """A namespace with one queue; per cluster, so the global budget is that of the workers."""
+    quota = [{"name": "cpu", "nominalQuota": cpu}, {"name": "nvidia.com/gpu", "nominalQuota": gpus}]
+    api = "kueue.x-k8s.io/v1beta2"
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {"apiVersion": api, "kind": "ResourceFlavor", "metadata": {"name": "default"}},
+        {
+            "apiVersion": api,
+            "kind": "ClusterQueue",
+            "metadata": {"name": QUEUE},
+            "spec": {
+                "namespaceSelector": {},
+                "resourceGroups": [
+                    {
+                        "coveredResources": ["cpu", "nvidia.com/gpu"],
+                        "flavors": [{"name": "default", "resources": quota}],
+                    }
+                ],
+            },
+        },
+        {
+            "apiVersion": api,
+            "kind": "LocalQueue",
+            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
+            "spec": {"clusterQueue": QUEUE},
+        },
+    ]
+
+
+def job(name: str, *, seconds: float = 1.0, queue: str = QUEUE, pods: int = 1) -> Json:
+    """A Job of `pods` pods that request 1 cpu and run for `seconds`."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": {"kueue.x-k8s.io/queue-name": queue} if queue else {},
+        },
+        "spec": {
+            "suspend": True,
+            "parallelism": pods,
+            "completions": pods,
+            "template": {
+                "metadata": {"annotations": {"fedq.io/run-seconds": str(seconds)}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": "example.invalid/none",
+                            "resources": {"requests": {"cpu": "1", "memory": "64Mi"}}
+                            if not queue
+                            else {"requests": {"cpu": "1"}},
+                        }
+                    ],
+                },
+            },
+        },
+    }
