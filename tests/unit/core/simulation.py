@@ -1,0 +1,855 @@
+"""A small world for the life of jobs: API servers, agents, people, and a manager that can crash.
+
+The API servers are the fake that tests/contract holds to a real one, so every write is checked as
+Kubernetes checks it. The manager is `step` with the shell's duties done one at a time, so that a
+test can put anything between any two of them: a crash, a lost answer, another watch's news.
+"""
+
+from __future__ import annotations
+
+import copy as copying
+import itertools
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from unittest import mock
+
+from federation.api import record as records
+from federation.api.names import Label, Mirror
+from federation.core import effects as do
+from federation.core import events as on
+from federation.core.dispatch import Choice
+from federation.core.facts import Binding, JobState, LocalJob, Record, RemoteJob
+from federation.core.lifecycle import step, wake_at
+from federation.edge.resources import JOBS, WORKLOADS, Resource
+from federation.jobs import batch_job
+from federation.jobs.mirror import Identity, mirrored_attempt
+from tests.fakes.kube_api import FakeKube
+from tests.fakes.patches import Refused
+from tests.unit.core.build import admission
+
+Json = dict[str, Any]
+Stream = tuple[str, Resource]
+
+HOME = "home"
+NAMESPACE, NAME = "team", "job"
+ORIGIN = "origin"
+START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+
+
+class Again(Exception):
+    """The effect failed for now."""
+
+    def __init__(self, after: float) -> None:
+        super().__init__(after)
+        self.after = after
+
+
+class Ended(Exception):
+    """The step ends with this event."""
+
+    def __init__(self, event: on.Event) -> None:
+        super().__init__(event)
+        self.event = event
+
+
+class Lost(Exception):
+    """The write took hold, its answer did not arrive."""
+
+
+@dataclass
+class Shell:
+    """What a manager has in memory: all of it is gone with a crash."""
+
+    states: dict[str, JobState] = field(default_factory=dict)
+    bodies: dict[str, Json] = field(default_factory=dict)
+    workloads: dict[str, str] = field(default_factory=dict)
+    queue: set[str] = field(default_factory=set)
+    running: dict[str, deque[do.Effect]] = field(default_factory=dict)
+    orphans: deque[tuple[str, RemoteJob]] = field(default_factory=deque)
+    synced: set[str] = field(default_factory=set)
+
+
+class World:
+    """Everything. Methods without an underscore are what can happen."""
+
+    def __init__(self, workers: tuple[str, ...] = ("a", "b")) -> None:
+        self._uids = mock.patch(
+            "tests.fakes.objects.uuid.uuid4", side_effect=map(_uuid, itertools.count(1))
+        )
+        self._uids.start()  # the same choices give the same world
+        self.now = START
+        self.workers = workers
+        self.kubes = {name: FakeKube(clock=self._clock, namespaces=(NAMESPACE,)) for name in
+                      (HOME, *workers)}  # fmt: skip
+        self.streams: list[Stream] = [(HOME, JOBS), (HOME, WORKLOADS)]
+        self.streams += [(name, JOBS) for name in workers]
+        self.positions = dict.fromkeys(self.streams, 0)
+        self.pods: dict[str, tuple[str, str]] = {}
+        """UID of a copy whose pods run or are stopping, to (cluster, local UID)."""
+        self.attempts: dict[str, int] = {}
+        self.stopped_queue = False
+        self.charged: dict[str, int] = {}
+        self.shell = Shell()
+        self.restart()
+
+    def close(self) -> None:
+        """Give randomness back to the fakes."""
+        self._uids.stop()
+
+    def _clock(self) -> datetime:
+        return datetime.fromtimestamp(self.now, UTC)
+
+    def _stamp(self) -> str:
+        return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    # People
+
+    def submit(self) -> str:
+        """Create the job; the admission policy has suspended it."""
+        template: Json = {
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "c", "resources": {"requests": {"gpu": "1"}}}],
+            }
+        }
+        body: Json = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": NAME,
+                "namespace": NAMESPACE,
+                "labels": {Label.QUEUE_NAME.value: "lq"},
+            },
+            "spec": {"suspend": True, "managedBy": batch_job.MANAGED_BY, "template": template},
+        }
+        return str(self.kubes[HOME].create(JOBS, body)["metadata"]["uid"])
+
+    def job(self) -> Json | None:
+        """The local Job."""
+        return self._find(HOME)
+
+    def workload(self) -> Json | None:
+        """Its Workload."""
+        return next(iter(self.kubes[HOME].items(WORKLOADS)), None)
+
+    def _find(self, cluster: str) -> Json | None:
+        return self.kubes[cluster].objects.data.get(JOBS, {}).get((NAMESPACE, NAME))
+
+    def copies(self) -> Iterator[tuple[str, Json]]:
+        """All copies on workers."""
+        for name in self.workers:
+            if (found := self._find(name)) is not None:
+                yield name, found
+
+    def set_suspend(self, suspend: bool) -> None:
+        """A person suspends or resumes the local Job."""
+        self.kubes[HOME].merge(JOBS, NAME, {"spec": {"suspend": suspend}}, NAMESPACE)
+
+    def set_active(self, active: bool) -> None:
+        """A person holds or releases the Workload."""
+        found = self.workload()
+        assert found is not None
+        patch = {"spec": {"active": active}}
+        self.kubes[HOME].merge(WORKLOADS, found["metadata"]["name"], patch, NAMESPACE)
+
+    def delete(self, *, foreground: bool = False) -> None:
+        """A person deletes the local Job."""
+        self._delete(HOME, foreground=foreground)
+
+    def reap_home(self) -> None:
+        """A foreground deletion of the local Job ends."""
+        self._drop_finalizers(HOME)
+
+    def stop_queue(self, stopped: bool) -> None:
+        """The LocalQueue is stopped or started."""
+        self.stopped_queue = stopped
+        for uid, state in list(self.shell.states.items()):
+            if state.bound is None and state.local is not None:
+                self._check_queue(uid)
+
+    # Agents and the Job controllers of the workers
+
+    def start(self, cluster: str) -> None:
+        """The agent admits the copy: one patch, with its UID as the only precondition."""
+        self._annotate(cluster, Mirror.ADMISSION, "{}", {"spec": {"suspend": False}})
+
+    def refuse(self, cluster: str) -> None:
+        """The agent refuses the copy for good."""
+        self._annotate(cluster, Mirror.REFUSED, "WaitingForQuota: no room")
+
+    def deliberate(self, cluster: str) -> None:
+        """The agent asks for 60 s more."""
+        until = datetime.fromtimestamp(self.now + 60, UTC).isoformat()
+        self._annotate(cluster, Mirror.DECIDING, until)
+
+    def _annotate(self, cluster: str, key: Mirror, value: str, more: Json | None = None) -> None:
+        patch = {"metadata": {"annotations": {key.value: value}}, **(more or {})}
+        self.kubes[cluster].merge(JOBS, NAME, patch, NAMESPACE)
+
+    def undecided(self) -> list[str]:
+        """Clusters whose agent has a copy to answer."""
+        return [
+            name
+            for name, job in self.copies()
+            if job["spec"]["suspend"]
+            and "deletionTimestamp" not in job["metadata"]
+            and not {Mirror.REFUSED.value, Mirror.ADMISSION.value}
+            & job["metadata"]["annotations"].keys()
+        ]
+
+    def live(self) -> list[str]:
+        """Clusters with a copy that is started and has not ended."""
+        return [
+            name
+            for name, job in self.copies()
+            if not job["spec"]["suspend"]
+            and not batch_job.finished(job["status"])
+            and "deletionTimestamp" not in job["metadata"]
+        ]
+
+    def run_pods(self, cluster: str, how: str) -> None:
+        """The worker's Job controller: `up`, then `ended` or `failed`, then `conclude`."""
+        job = self._find(cluster)
+        assert job is not None
+        status = copying.deepcopy(job["status"])
+        uid, stamp = job["metadata"]["uid"], self._stamp()
+        if how == "up" or not status.get("startTime"):
+            status.update(startTime=stamp, active=1, ready=1)
+            self.pods[uid] = (cluster, _local_uid(job))
+        elif how in ("ended", "failed"):
+            kind = "succeeded" if how == "ended" else "failed"
+            status.update(active=0, ready=0, uncountedTerminatedPods={kind: ["pod"]})
+            self.pods.pop(uid, None)
+        else:
+            self._conclude(status, stamp)
+            self.pods.pop(uid, None)
+        self._put_status(cluster, job, status)
+
+    @staticmethod
+    def _conclude(status: Json, stamp: str) -> None:
+        uncounted = status.pop("uncountedTerminatedPods", None) or {"succeeded": ["pod"]}
+        well = "succeeded" in uncounted
+        status.update(active=0, ready=0, **{"succeeded" if well else "failed": 1})
+        kinds = ("SuccessCriteriaMet", "Complete") if well else ("FailureTarget", "Failed")
+        status["conditions"] = [
+            {"type": kind, "status": "True", "lastTransitionTime": stamp} for kind in kinds
+        ]
+        if well:
+            status["completionTime"] = stamp
+
+    def halt(self, cluster: str) -> None:
+        """Somebody suspends a started copy on the worker; its pods still stop."""
+        self.kubes[cluster].merge(JOBS, NAME, {"spec": {"suspend": True}}, NAMESPACE)
+
+    def lose(self, cluster: str) -> None:
+        """Somebody deletes the copy on the worker, and its pods are killed with it."""
+        job = self._find(cluster)
+        assert job is not None
+        self.pods.pop(job["metadata"]["uid"], None)
+        self._delete(cluster)
+        self._drop_finalizers(cluster)
+
+    def reap(self, uid: str) -> None:
+        """Pods of a copy that is suspended, terminating or deleted are gone at last."""
+        cluster, _ = self.pods.pop(uid)
+        job = self._find(cluster)
+        if job is None or job["metadata"]["uid"] != uid:
+            return
+        if "deletionTimestamp" not in job["metadata"]:
+            status = {k: v for k, v in job["status"].items() if k not in ("startTime", "active")}
+            self._put_status(cluster, job, {**status, "ready": 0})
+
+    def stopping(self) -> list[str]:
+        """UIDs of copies whose pods are told to stop."""
+        found = {job["metadata"]["uid"]: job for _, job in self.copies()}
+        return [
+            uid
+            for uid in self.pods
+            if uid not in found
+            or found[uid]["spec"]["suspend"]
+            or "deletionTimestamp" in found[uid]["metadata"]
+        ]
+
+    def collectable(self) -> list[str]:
+        """Clusters whose copy is deleted in the foreground and has no pods any more."""
+        return [
+            name
+            for name, job in self.copies()
+            if "deletionTimestamp" in job["metadata"] and job["metadata"]["uid"] not in self.pods
+        ]
+
+    def collect(self, cluster: str) -> None:
+        """The garbage collector ends a foreground deletion."""
+        self._drop_finalizers(cluster)
+
+    def _put_status(self, cluster: str, job: Json, status: Json) -> None:
+        body = {**copying.deepcopy(job), "status": status}
+        self.kubes[cluster].objects.update(JOBS, (NAMESPACE, NAME), body, status=True)
+
+    def _delete(self, cluster: str, options: Json | None = None, foreground: bool = False) -> None:
+        kube = self.kubes[cluster]
+        if foreground:  # what the API server does, in two versions instead of one
+            version = (options or {}).get("preconditions", {}).pop("resourceVersion", None)
+            job = kube.get(JOBS, NAME, NAMESPACE)
+            if version not in (None, job["metadata"]["resourceVersion"]):
+                raise Refused(409, "Conflict", "the version in the precondition does not match")
+            if (options or {}).get("preconditions", {}).get("uid") in (
+                None,
+                job["metadata"]["uid"],
+            ):
+                kube.merge(
+                    JOBS, NAME, {"metadata": {"finalizers": ["foregroundDeletion"]}}, NAMESPACE
+                )
+        kube.objects.delete(JOBS, (NAMESPACE, NAME), options or {})
+
+    def _drop_finalizers(self, cluster: str) -> None:
+        if self._find(cluster) is not None:
+            self.kubes[cluster].merge(JOBS, NAME, {"metadata": {"finalizers": None}}, NAMESPACE)
+
+    # Watches
+
+    def unread(self) -> list[Stream]:
+        """Watches that have something to deliver."""
+        return [
+            s for s in self.streams if s[0] not in self.shell.synced or self._next(s) is not None
+        ]
+
+    def _next(self, stream: Stream) -> int | None:
+        history = self.kubes[stream[0]].objects.history
+        later = range(self.positions[stream], len(history))
+        return next((n for n in later if history[n].resource == stream[1]), None)
+
+    def deliver(self, stream: Stream) -> None:
+        """The next change of one watch arrives; after a crash first a full listing."""
+        name, res = stream
+        if name not in self.shell.synced:
+            self.relist(stream)
+            return
+        position = self._next(stream)
+        assert position is not None
+        self.positions[stream] = position + 1
+        change = self.kubes[name].objects.history[position]
+        obj = change.new or change.gone
+        assert obj is not None
+        gone = change.new is None
+        if name != HOME:
+            self._see_copy(name, obj, gone=gone)
+        elif res == JOBS and gone:
+            self._job_gone(obj["metadata"]["uid"])
+        elif res == JOBS:
+            self._see_job(obj)
+        elif gone:
+            self._workload_gone(obj["metadata"]["name"])
+        else:
+            self._see_workload(obj)
+
+    def relist(self, stream: Stream) -> None:
+        """A watch broke: everything comes again, deletions are only to be inferred."""
+        name, res = stream
+        objects = self.kubes[name].objects
+        items = self.kubes[name].items(res)
+        self.positions[stream] = len(objects.history)
+        self.shell.synced.add(name)
+        if name != HOME:
+            for obj in items:
+                self._see_copy(name, obj)
+            self._inventory(name, {_local_uid(obj) for obj in items}, objects.version)
+        elif res == JOBS:
+            for uid in self.shell.bodies.keys() - {obj["metadata"]["uid"] for obj in items}:
+                self._job_gone(uid)
+            for obj in items:
+                self._see_job(obj)
+        else:
+            present = {obj["metadata"]["name"] for obj in items}
+            for gone in self.shell.workloads.keys() - present:
+                self._workload_gone(gone)
+            for obj in items:
+                self._see_workload(obj)
+
+    def _inventory(self, cluster: str, present: set[str], version: int) -> None:
+        for uid, state in list(self.shell.states.items()):
+            concerned = cluster in state.remotes or (state.bound and state.bound.cluster == cluster)
+            if concerned and uid not in present:
+                self.feed(uid, on.RemoteAbsent(cluster, version))
+
+    # The manager's shell
+
+    def restart(self, *, held: bool = False) -> None:
+        """The manager crashes and starts again; `held`: the write under way still takes hold."""
+        if held:
+            for uid, effects in self.shell.running.items():
+                if effects:
+                    self._attempt(uid, effects[0])
+        self.shell = Shell()
+        self.charged = {}
+        for stream in self.streams[:2]:
+            self.relist(stream)
+        for uid in list(self.shell.states):
+            self._check_queue(uid)
+
+    def _attempt(self, uid: str, effect: do.Effect) -> None:
+        try:
+            self._perform(uid, effect)
+        except (Again, Ended, Refused):
+            return
+
+    def feed(self, uid: str, event: on.Event) -> None:
+        """Step one job."""
+        known = self.shell.states.get(uid)
+        if known is None and not isinstance(event, on.LocalSeen | on.RecordSeen):
+            return
+        before = known or JobState()
+        after, effects = step(before, event, self.now, batch_job.is_behind)
+        assert not (effects and before.busy and after.busy and uid in self.shell.running), (
+            "a step was planned while effects of the last one run"
+        )
+        self.shell.states[uid] = after
+        self._charge(uid, after)
+        if effects:
+            self.shell.running[uid] = deque(effects)
+
+    def _charge(self, uid: str, state: JobState) -> None:
+        self.charged[uid] = sum(state.holds.usage().values()) if state.holds else 0
+
+    def work(self, uid: str, outcome: str = "ok") -> None:
+        """The next effect of a job: `ok`, lost `before` it was sent, or its answer lost `after`."""
+        effects = self.shell.running[uid]
+        effect = effects.popleft()
+        event: on.Event | None = None
+        try:
+            if outcome == "before":
+                raise Again(1.0)
+            self._perform(uid, effect, lost=outcome == "after")
+        except Ended as ended:
+            event = ended.event
+        except Again as again:
+            event = on.Failed(again.after)
+        except Refused as refused:
+            _must(refused.code in (404, 409), f"{effect} was invalid: {refused.message}")
+            event = on.Failed(0.05 if refused.code == 409 else 5.0)
+        except Lost:
+            event = on.Failed(1.0)
+        if event is None and effects:
+            return
+        if self.shell.running.get(uid) is effects:
+            del self.shell.running[uid]
+        if uid in self.shell.states:
+            self.feed(uid, event or on.Done())
+
+    def _perform(self, uid: str, effect: do.Effect, *, lost: bool = False) -> None:
+        state = self.shell.states.get(uid) or JobState()
+        answers: list[Callable[[], None]] = []
+        match effect:
+            case do.Forget():
+                self.shell.queue.discard(uid)
+                self.shell.states.pop(uid, None)
+                self.charged.pop(uid, None)
+            case do.Dequeue():
+                self.shell.queue.discard(uid)
+            case do.Enqueue():
+                self.shell.queue.add(uid)
+            case do.Offer(cluster, attempt):
+                answers = self._offer(uid, state, cluster, attempt)
+            case do.RemoveRemote():
+                answers = self._remove(uid, state, effect)
+            case do.Bind(cluster, attempt):
+                answers = [self._bind(uid, state, cluster, attempt)]
+            case do.DeleteWorkload():
+                answers = [self._delete_workload(state)]
+            case _:
+                answers = [self._write(uid, state, effect)]
+        if lost:
+            raise Lost
+        for answer in answers:
+            answer()
+
+    def _offer(
+        self, uid: str, state: JobState, cluster: str, attempt: int
+    ) -> list[Callable[[], None]]:
+        _, record = _facts(state)
+        job = self.shell.bodies[uid]
+        identity = Identity(ORIGIN, uid, attempt, 1, job["metadata"]["creationTimestamp"], 0)
+        body = batch_job.remote_manifest(job, identity)
+        assert record.binding is None or record.binding.attempt == attempt
+        try:
+            made = self.kubes[cluster].create(JOBS, body)
+        except Refused as refused:
+            _must(refused.reason == "AlreadyExists", refused.message)
+            made = self._claim(uid, cluster, attempt)
+        remote = batch_job.remote_job(cluster, made)
+        return [lambda: self.feed(uid, on.RemoteSeen(remote))]
+
+    def _claim(self, uid: str, cluster: str, attempt: int) -> Json:
+        job = self.kubes[cluster].get(JOBS, NAME, NAMESPACE)
+        meta = job["metadata"]
+        if (meta.get("labels") or {}).get(Label.MULTIKUEUE_ORIGIN.value) != ORIGIN:
+            raise Ended(on.OfferRefused(cluster, "NameTaken", "a foreign job is there"))
+        if _local_uid(job) == uid and mirrored_attempt(job) == attempt:
+            return job
+        if _local_uid(job) == uid and mirrored_attempt(job) > attempt:
+            raise Ended(on.OfferRefused(cluster, "Superseded", "a later attempt is there"))
+        running = not job["spec"]["suspend"] and not batch_job.finished(job["status"])
+        self._delete(cluster, {"preconditions": {"uid": meta["uid"]}}, foreground=running)
+        raise Again(1.0)
+
+    def _remove(
+        self, uid: str, state: JobState, effect: do.RemoveRemote
+    ) -> list[Callable[[], None]]:
+        known = state.remotes[effect.cluster]
+        wanted = {"uid": effect.uid}
+        if effect.version:
+            wanted["resourceVersion"] = str(effect.version)
+        absent = [lambda: self.feed(uid, on.RemoteAbsent(effect.cluster, known.version))]
+        try:
+            self._delete(effect.cluster, {"preconditions": wanted}, foreground=effect.wait)
+        except Refused as refused:
+            found = self._find(effect.cluster)
+            if refused.code == 404 or found is None or found["metadata"]["uid"] != effect.uid:
+                return absent
+            remote = batch_job.remote_job(effect.cluster, found)
+            self.feed(uid, on.RemoteSeen(remote))
+            raise Again(1.0) from None
+        left = self._find(effect.cluster)
+        if left is None:
+            return absent
+        remote = batch_job.remote_job(effect.cluster, left)
+        return [lambda: self.feed(uid, on.RemoteSeen(remote))]
+
+    def _bind(self, uid: str, state: JobState, cluster: str, attempt: int) -> Callable[[], None]:
+        _, record = _facts(state)
+        if state.admission is None:
+            raise Ended(on.BindLost())
+        body = records.bind_patch(
+            record, state.admission, Binding(cluster, attempt, 1, self._stamp()), ""
+        )
+        try:
+            answer = self._patch_workload(record, body)
+        except Refused:
+            raise Ended(on.BindLost()) from None
+
+        def heard() -> None:
+            answer()
+            self.shell.queue.discard(uid)
+
+        return heard
+
+    def _delete_workload(self, state: JobState) -> Callable[[], None]:
+        if state.record is None:
+            return _nothing
+        name = state.record.key.name
+        found = self.workload()
+        if found is not None and found["metadata"]["uid"] == state.record.uid:
+            self.kubes[HOME].delete(WORKLOADS, name, NAMESPACE)
+        return lambda: self._workload_gone(name)
+
+    def _write(self, uid: str, state: JobState, effect: do.Effect) -> Callable[[], None]:
+        if state.local is None:
+            raise Again(0.05)
+        local = state.local
+        match effect:
+            case do.CreateWorkload():
+                return self._create_workload(uid, local)
+            case do.SetSuspend(suspend):
+                return self._patch_job(local, {"spec": {"suspend": suspend}})
+            case do.SyncStatus(cluster):
+                remote = state.remotes[cluster]
+                return self._replace_status(
+                    local, batch_job.merge_status(local.status, remote.status)
+                )
+            case do.ResetStatus():
+                return self._replace_status(
+                    local, batch_job.reset_status(local.status, self._stamp())
+                )
+        _, record = _facts(state)
+        match effect:
+            case do.SetActive(active):
+                return self._patch_workload(record, {"spec": {"active": active}}, status=False)
+            case do.Admit(cluster):
+                return self._patch_workload(
+                    record, records.admit_patch(record, cluster, "", self._stamp())
+                )
+            case do.FinishWorkload(reason):
+                return self._patch_workload(
+                    record, records.finish_patch(record, reason, "", self._stamp())
+                )
+            case do.Unbind(reason, message, evicted):
+                return self._patch_workload(
+                    record, records.unbind_patch(record, reason, message, evicted, self._stamp())
+                )
+            case do.SetWaiting(reason, message):
+                return self._patch_workload(
+                    record, records.waiting_patch(record, reason, message, self._stamp())
+                )
+        raise AssertionError(effect)
+
+    def _create_workload(self, uid: str, local: LocalJob) -> Callable[[], None]:
+        body = records.manifest(self.shell.bodies[uid], local, "Job", 0, None)
+        try:
+            made = self.kubes[HOME].create(WORKLOADS, body)
+        except Refused as refused:
+            _must(refused.reason == "AlreadyExists", refused.message)
+            made = self.kubes[HOME].get(WORKLOADS, body["metadata"]["name"], NAMESPACE)
+        return lambda: self._see_workload(made)
+
+    def _patch_workload(
+        self, record: Record, body: Json, *, status: bool = True
+    ) -> Callable[[], None]:
+        written = self.kubes[HOME].merge(WORKLOADS, record.key.name, body, NAMESPACE, status=status)
+        return lambda: self._see_workload(written)
+
+    def _patch_job(self, local: LocalJob, body: Json) -> Callable[[], None]:
+        self._check_uid(local)
+        written = self.kubes[HOME].merge(JOBS, NAME, body, NAMESPACE)
+        return lambda: self._see_job(written)
+
+    def _replace_status(self, local: LocalJob, status: Json) -> Callable[[], None]:
+        self._check_uid(local)
+        job = copying.deepcopy(self.kubes[HOME].get(JOBS, NAME, NAMESPACE))
+        job["metadata"]["resourceVersion"] = str(local.version)
+        job["status"] = copying.deepcopy(status)
+        written = self.kubes[HOME].objects.update(JOBS, (NAMESPACE, NAME), job, status=True)
+        return lambda: self._see_job(written)
+
+    def _check_uid(self, local: LocalJob) -> None:
+        if self.kubes[HOME].get(JOBS, NAME, NAMESPACE)["metadata"]["uid"] != local.uid:
+            raise Refused(409, "Conflict", "another job has the name")
+
+    # What the manager is told
+
+    def _see_job(self, obj: Json) -> None:
+        local = batch_job.local_job(obj)
+        for uid in list(self.shell.bodies):
+            if uid != local.uid:
+                self._job_gone(uid)
+        self.shell.bodies[local.uid] = obj
+        self.feed(local.uid, on.LocalSeen(local))
+        self._check_queue(local.uid)
+
+    def _check_queue(self, uid: str) -> None:
+        state = self.shell.states.get(uid)
+        problem = "the LocalQueue is stopped" if self.stopped_queue else ""
+        if state and state.local and state.bound is None and state.queue_problem != problem:
+            self.feed(uid, on.QueueProblem(problem))
+
+    def _job_gone(self, uid: str) -> None:
+        self.shell.bodies.pop(uid, None)
+        if uid in self.shell.states:
+            self.feed(uid, on.LocalSeen(None))
+
+    def _see_workload(self, obj: Json) -> None:
+        uid = records.owner_uid(obj)
+        self.shell.workloads[obj["metadata"]["name"]] = uid
+        self.feed(uid, on.RecordSeen(records.read_record(obj)))
+        self._check_queue(uid)
+
+    def _workload_gone(self, name: str) -> None:
+        uid = self.shell.workloads.pop(name, "")
+        state = self.shell.states.get(uid)
+        if state and state.record and state.record.key.name == name:
+            self.feed(uid, on.RecordSeen(None))
+
+    def _see_copy(self, cluster: str, obj: Json, *, gone: bool = False) -> None:
+        uid, remote = _local_uid(obj), batch_job.remote_job(cluster, obj, gone=gone)
+        if uid in self.shell.states:
+            self.feed(uid, on.RemoteSeen(remote))
+        elif not gone and not remote.terminating:
+            self.shell.orphans.append((cluster, remote))
+
+    def remove_orphan(self) -> None:
+        """Delete a copy whose job is not known."""
+        cluster, remote = self.shell.orphans.popleft()
+        found = self._find(cluster)
+        if found is None or found["metadata"]["uid"] != remote.uid:
+            return
+        wait = not remote.suspended and not remote.finished
+        self._delete(cluster, {"preconditions": {"uid": remote.uid}}, foreground=wait)
+
+    # The dispatcher and the clock
+
+    def placeable(self) -> list[tuple[str, str]]:
+        """What the cycle may decide now: (uid, cluster)."""
+        found = []
+        for uid, state in self.shell.states.items():
+            if uid not in self.shell.queue or not state.queued or state.choice is not None:
+                continue
+            for name in self.workers:
+                refusal = state.refusals.get(name)
+                if refusal is None or refusal.until <= self.now:
+                    found.append((uid, name))
+        return found
+
+    def place(self, uid: str, cluster: str) -> None:
+        """The cycle admits the job and chooses a cluster."""
+        self.feed(uid, on.Placed(admission(), Choice(cluster, "q", {})))
+
+    def explain(self, uid: str) -> None:
+        """The cycle says that the job has to wait."""
+        self.feed(uid, on.NotPlaced("WaitingForQuota", "gpu: 0 free, 1 needed"))
+
+    def pass_time(self, seconds: float) -> None:
+        """Time goes by; what is due is ticked."""
+        self.now += seconds
+        for uid, state in list(self.shell.states.items()):
+            due = wake_at(state)
+            if due is not None and due <= self.now and not state.busy:
+                self.feed(uid, on.Tick())
+
+    # Truths
+
+    def check(self) -> None:
+        """What must hold at every moment."""
+        self._check_one_runs()
+        self._check_attempts()
+        self._check_record()
+
+    def _check_one_runs(self) -> None:
+        """Never two copies of a job that run: started and not ended, or with pods."""
+        alive: dict[str, set[tuple[str, str]]] = {}
+        for cluster, job in self.copies():
+            done = batch_job.finished(job["status"]) or "deletionTimestamp" in job["metadata"]
+            if not job["spec"]["suspend"] and not done:
+                alive.setdefault(_local_uid(job), set()).add((cluster, job["metadata"]["uid"]))
+        for uid, (cluster, local_uid) in self.pods.items():
+            alive.setdefault(local_uid, set()).add((cluster, uid))
+        for local_uid, found in alive.items():
+            assert len(found) == 1, f"job {local_uid} runs more than once: {sorted(found)}"
+
+    def _check_attempts(self) -> None:
+        found = self.workload()
+        if found is not None:
+            uid, attempt = records.owner_uid(found), records.read_record(found).attempt
+            assert attempt >= self.attempts.get(uid, 0), "the attempt went back"
+            self.attempts[uid] = attempt
+
+    def _check_record(self) -> None:
+        """A copy that runs is bound in the record: its quota is not given away."""
+        found = self.workload()
+        if found is None:
+            return
+        record = records.read_record(found)
+        for cluster, job in self.copies():
+            meta = job["metadata"]
+            if _local_uid(job) != records.owner_uid(found) or job["spec"]["suspend"]:
+                continue
+            if batch_job.finished(job["status"]) or "deletionTimestamp" in meta:
+                continue
+            bound = record.binding
+            assert bound is not None, f"a copy runs on {cluster} and the record is not bound"
+            assert (bound.cluster, bound.attempt) == (cluster, mirrored_attempt(job))
+
+    # The end
+
+    def settle(self, limit: int = 600) -> None:
+        """Faults stop, agents admit, pods succeed: drive everything until nothing is left to do."""
+        for _ in range(limit):
+            if not self._advance():
+                return
+            self.check()
+        raise AssertionError(f"no rest after {limit} steps: {self.shell.states}")
+
+    def _advance(self) -> bool:
+        shell = self.shell
+        if self.stopped_queue:
+            self.stop_queue(False)
+        elif self._reap_one():
+            pass
+        elif shell.running:
+            self.work(next(iter(shell.running)))
+        elif shell.orphans:
+            self.remove_orphan()
+        elif unread := self.unread():
+            self.deliver(unread[0])
+        elif places := self.placeable():
+            self.place(*places[0])
+        elif undecided := self.undecided():
+            self.start(undecided[0])
+        elif live := self.live():
+            self._finish_pods(live[0])
+        else:
+            return self._wait()
+        return True
+
+    def _reap_one(self) -> bool:
+        if stopping := self.stopping():
+            self.reap(stopping[0])
+        elif collectable := self.collectable():
+            self.collect(collectable[0])
+        else:
+            job = self.job()
+            if job is None or "deletionTimestamp" not in job["metadata"]:
+                return False
+            self.reap_home()
+        return True
+
+    def _finish_pods(self, cluster: str) -> None:
+        job = self._find(cluster)
+        assert job is not None
+        self.run_pods(cluster, "conclude" if job["status"].get("startTime") else "up")
+
+    def _wait(self) -> bool:
+        """Nothing happens by itself: let time pass to the next deadline, if there is one."""
+        times = [due for s in self.shell.states.values() if (due := wake_at(s)) is not None]
+        times += [
+            refusal.until
+            for uid, state in self.shell.states.items()
+            if uid in self.shell.queue
+            for refusal in state.refusals.values()
+        ]
+        later = [due for due in times if due > self.now]
+        if not times or (not later and not any(due <= self.now for due in times)):
+            return False
+        due = min(times)
+        if due <= self.now and not any(
+            (at := wake_at(s)) is not None and at <= self.now for s in self.shell.states.values()
+        ):
+            return False
+        self.pass_time(max(0.0, due - self.now) + 0.001)
+        return True
+
+    def check_end(self) -> None:
+        """What must hold when everything is at rest."""
+        assert not self.pods, "pods are left"
+        assert list(self.copies()) == [], "copies are left on workers"
+        job, found = self.job(), self.workload()
+        if job is None:
+            assert found is None, "the Workload of a deleted job is left"
+            assert self.shell.states == {}, "a deleted job is remembered"
+            assert self.charged == {}, "a deleted job holds quota"
+            return
+        assert found is not None
+        record = records.read_record(found)
+        assert sum(self.charged.values()) == 0, "quota is held at the end"
+        if not record.active and not record.finished:
+            assert job["spec"]["suspend"], "a held job is not suspended"
+            assert record.binding is None, "a held job is bound"
+            return
+        ended = batch_job.finished(job["status"])
+        assert ended, f"the job is stuck: {self.shell.states}"
+        assert record.finished, "the record has not ended"
+        assert not job["status"].get("active"), "an ended job shows pods"
+
+
+def _facts(state: JobState) -> tuple[LocalJob, Record]:
+    if state.local is None or state.record is None:
+        raise Again(0.05)
+    return state.local, state.record
+
+
+def _local_uid(job: Json) -> str:
+    return str((job["metadata"].get("annotations") or {}).get(Mirror.LOCAL_UID.value, ""))
+
+
+def _nothing() -> None:
+    return
+
+
+def _must(holds: bool, otherwise: str) -> None:
+    assert holds, otherwise
+
+
+def _uuid(number: int) -> uuid.UUID:
+    return uuid.UUID(int=number)

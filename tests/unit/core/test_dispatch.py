@@ -1,0 +1,170 @@
+"""Choosing the worker cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from federation.core.dispatch import (
+    Amount,
+    Choice,
+    ClusterView,
+    NoCluster,
+    Refusal,
+    WorkerQueue,
+    choose,
+)
+from federation.core.types import Admission, FlavorResource, Pending, PodSetAssignment
+from tests.unit.core.build import item, pods
+
+GPU = FlavorResource("f", "gpu")
+NOW = 100.0
+
+
+def view(name: str, free: int = 8, nominal: int = 8, **more: Any) -> ClusterView:
+    """A cluster whose queue `wq` has gpus in one flavor."""
+    amounts = more.pop("amounts", {GPU: Amount(nominal, free)})
+    active = more.pop("active", True)
+    return ClusterView(
+        name,
+        queues={"wq": WorkerQueue("wq", active, amounts)},
+        local_queues=more.pop("local_queues", {("team", "lq"): "wq"}),
+        **more,
+    )
+
+
+def wants(count: int = 1, **requests: int) -> tuple[Pending, Admission]:
+    """A workload of one pod set with its management budget in flavor `f`."""
+    given = requests or {"gpu": 1}
+    what = item("u", "q", pods(count, **given))
+    usage = {name: amount * count for name, amount in given.items()}
+    return what, Admission(
+        "q", (PodSetAssignment("main", count, dict.fromkeys(given, "f"), usage),)
+    )
+
+
+def pick(
+    *views: ClusterView,
+    refusals: dict[str, Refusal] | None = None,
+    work: tuple[Pending, Admission] | None = None,
+) -> Choice | NoCluster:
+    what, budget = work or wants()
+    return choose(what, budget, {v.name: v for v in views}, refusals or {}, NOW)
+
+
+def cluster(result: Choice | NoCluster) -> str:
+    assert isinstance(result, Choice), result
+    return result.cluster
+
+
+def why(result: Choice | NoCluster, name: str) -> str:
+    assert isinstance(result, NoCluster), result
+    return result.reasons[name]
+
+
+def test_the_emptiest_cluster_wins() -> None:
+    """By the share that is left after taking the workload, not by the amount."""
+    assert cluster(pick(view("a", 3), view("b", 5))) == "b"
+    assert cluster(pick(view("a", 3, 4), view("b", 5, 100))) == "a"
+
+
+def test_ties_go_by_name() -> None:
+    """DESIGN §7: never at random, and not by the order in which clusters were registered."""
+    assert cluster(pick(view("c"), view("a"), view("b"))) == "a"
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (view("a", problem="AgentSilent: gone quiet"), "AgentSilent: gone quiet"),
+        (view("a", local_queues={}), "no LocalQueue team/lq there"),
+        (view("a", local_queues={("other", "lq"): "wq"}), "no LocalQueue team/lq there"),
+        (view("a", local_queues={("team", "lq"): "gone"}), "ClusterQueue gone is not active"),
+        (view("a", active=False), "ClusterQueue wq is not active there"),
+        (view("a", 0), "gpu: 0 free, 1 needed"),
+        (view("a", amounts={FlavorResource("f", "cpu"): Amount(9, 9)}), "no quota for gpu"),
+    ],
+)
+def test_filters(bad: ClusterView, reason: str) -> None:
+    """A cluster that cannot take it is passed over, and says why when none can."""
+    assert cluster(pick(bad, view("b", 1))) == "b"
+    result = pick(bad)
+    assert reason in why(result, "a")
+    assert isinstance(result, NoCluster)
+    assert result.retry_at is None
+    assert reason in result.message()
+
+
+def test_no_cluster_at_all() -> None:
+    """The message says what to do."""
+    result = pick()
+    assert isinstance(result, NoCluster)
+    assert "create a MultiKueueCluster" in result.message()
+
+
+def test_refusals_are_waited_out() -> None:
+    """A refusal holds until its time; the earliest one says when to look again."""
+    until = {"a": 150.0, "b": 120.0}
+    refusals = {n: Refusal(n, "WaitingForQuota", "no room", 1, t) for n, t in until.items()}
+    result = pick(view("a"), view("b"), refusals=refusals)
+
+    assert isinstance(result, NoCluster)
+    assert result.retry_at == 120.0
+    assert result.reasons["a"] == "refused: no room"
+    assert cluster(pick(view("a"), view("b"), view("c", 1), refusals=refusals)) == "c"
+    over = {"a": replace(refusals["a"], until=NOW)}
+    assert cluster(pick(view("a"), refusals=over)) == "a"
+
+
+def test_pending_offers_are_counted() -> None:
+    """What was offered and is not in the report yet is not free; what ended is again."""
+    assert "0 free" in why(pick(view("a", 2, pending={"wq": {GPU: 2}})), "a")
+    assert cluster(pick(view("a", 0, pending={"wq": {GPU: -1}}))) == "a"
+    assert cluster(pick(view("a", 2, pending={"other": {GPU: 2}}))) == "a"
+    loaded = view("a", 8, pending={"wq": {GPU: 6}})
+    assert cluster(pick(loaded, view("b", 5))) == "b"
+
+
+SPOT, OD = FlavorResource("f", "gpu"), FlavorResource("od", "gpu")
+
+
+def test_the_budgets_flavor_binds_where_it_exists() -> None:
+    """DESIGN §3: a management flavor constrains a worker only if it has one of that name."""
+    both = view("a", amounts={OD: Amount(8, 8), SPOT: Amount(1, 0)})
+    assert why(pick(both), "a") == "gpu: 0 free, 1 needed"
+    other = view("a", amounts={FlavorResource("x", "gpu"): Amount(1, 0), OD: Amount(8, 8)})
+    result = pick(other)
+    assert isinstance(result, Choice)
+    assert result.usage == {OD: 1}
+
+
+def test_pod_sets_add_up_and_zero_requests_need_no_quota() -> None:
+    """The whole gang has to fit, on the worker's first flavor with room for each part."""
+    what = item("u", "q", pods(2, "head", gpu=1, tpu=0), pods(3, "tail", gpu=1))
+    budget = Admission(
+        "q",
+        (
+            PodSetAssignment("head", 2, {"gpu": "f"}, {"gpu": 2}),
+            PodSetAssignment("tail", 3, {"gpu": "f"}, {"gpu": 3}),
+        ),
+    )
+    assert "2 free, 3 needed" in why(pick(view("a", 4), work=(what, budget)), "a")
+    result = pick(view("a", 5), work=(what, budget))
+    assert isinstance(result, Choice)
+    assert result == Choice("a", "wq", {GPU: 5})
+
+
+def test_the_tightest_resource_decides() -> None:
+    """A cluster with plenty of cpu and few cards is a full one for a card job."""
+    cpu = FlavorResource("f", "cpu")
+    few = view("a", amounts={GPU: Amount(8, 2), cpu: Amount(100, 100)})
+    even = view("b", amounts={GPU: Amount(8, 5), cpu: Amount(100, 50)})
+    assert cluster(pick(few, even, work=wants(gpu=1, cpu=1))) == "b"
+
+
+def test_a_queue_that_only_borrows() -> None:
+    """No nominal quota: it counts as full, and is taken only when there is nothing better."""
+    assert cluster(pick(view("a", 4, 0), view("b", 1, 8))) == "a"
+    assert cluster(pick(view("a", 4, 0), view("b", 2, 8))) == "b"

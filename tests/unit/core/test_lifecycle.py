@@ -1,0 +1,593 @@
+"""`step` branch by branch: which facts lead to which effects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from federation.core import effects as do
+from federation.core import events as on
+from federation.core.dispatch import Choice, Refusal
+from federation.core.facts import JobState, LocalJob, Record, RemoteJob
+from federation.core.lifecycle import step, wake_at
+from tests.unit.core.build import admission, behind, copy, local, record
+
+NOW = 1000.0
+DONE = {"succeeded": 1, "conditions": ["Complete"]}
+Effects = tuple[do.Effect, ...]
+
+
+def go(state: JobState, *events: on.Event, now: float = NOW) -> tuple[JobState, Effects]:
+    """Feed events; the effects are those of the last one."""
+    effects: Effects = ()
+    for event in events:
+        state, effects = step(state, event, now, behind)
+    return state, effects
+
+
+def known(
+    ours: LocalJob | None = None, theirs: Record | None = None, *copies: RemoteJob, **more: Any
+) -> JobState:
+    """The state after a restart that saw these facts and nothing else."""
+    return JobState(local=ours, record=theirs, remotes={c.cluster: c for c in copies}, **more)
+
+
+def planned(state: JobState, now: float = NOW) -> Effects:
+    """What the facts call for."""
+    return go(state, on.Resync(), now=now)[1]
+
+
+STARTED = local(suspended=False, started=True)
+ADMITTED = record("a", 1, admitted=True)
+
+PHASES: dict[str, tuple[JobState, Effects]] = {
+    # A job on its way
+    "created": (known(local()), (do.CreateWorkload(),)),
+    "recorded": (known(local(), record()), (do.Enqueue(),)),
+    "waiting": (known(local(), record(), queued=True), ()),
+    "waiting, and told why": (
+        known(local(), record(), queued=True, waits=("WaitingForQuota", "0 free")),
+        (do.SetWaiting("WaitingForQuota", "0 free"),),
+    ),
+    "waiting, and it is written": (
+        known(
+            local(),
+            record(reason="WaitingForQuota", message="0 free"),
+            queued=True,
+            waits=("WaitingForQuota", "0 free"),
+        ),
+        (),
+    ),
+    "placed": (
+        known(local(), record(), admission=admission(), choice=Choice("a", "q", {}), queued=True),
+        (do.Bind("a", 1), do.Offer("a", 1)),
+    ),
+    "placed again": (
+        known(local(), record(attempt=3), admission=admission(), choice=Choice("a", "q", {})),
+        (do.Bind("a", 4), do.Offer("a", 4)),
+    ),
+    "bound, the offer not known to be made": (
+        known(local(), record("a", 1)),
+        (do.Offer("a", 1),),
+    ),
+    "offered": (known(local(), record("a", 1), copy()), ()),
+    "started there": (
+        known(local(), record("a", 1), copy(suspended=False)),
+        (do.Admit("a"), do.SetSuspend(False)),
+    ),
+    "started there, with a status": (
+        known(local(), record("a", 1), copy(suspended=False, status={"active": 1})),
+        (do.Admit("a"), do.SetSuspend(False), do.SyncStatus("a")),
+    ),
+    "admitted, the local job not started yet": (
+        known(local(), ADMITTED, copy(suspended=False)),
+        (do.SetSuspend(False),),
+    ),
+    "running": (known(STARTED, ADMITTED, copy(suspended=False)), ()),
+    "running, the status moved": (
+        known(STARTED, ADMITTED, copy(suspended=False, status={"active": 1})),
+        (do.SyncStatus("a"),),
+    ),
+    "ended there": (
+        known(STARTED, ADMITTED, copy(suspended=False, finished="Complete", status=DONE)),
+        (do.SyncStatus("a"), do.FinishWorkload("Complete")),
+    ),
+    "ended there before it was seen running": (
+        known(local(), record("a", 1), copy(suspended=False, finished="Failed", status=DONE)),
+        (do.Admit("a"), do.SetSuspend(False), do.SyncStatus("a"), do.FinishWorkload("Failed")),
+    ),
+    "ended there and deleted there": (
+        known(STARTED, ADMITTED, copy(finished="Complete", status=DONE, gone=True)),
+        (do.SyncStatus("a"), do.FinishWorkload("Complete")),
+    ),
+    "ended here, the record not": (
+        known(replace(STARTED, finished="Complete"), ADMITTED),
+        (do.FinishWorkload("Complete"),),
+    ),
+    "all written": (
+        known(
+            replace(STARTED, finished="Complete"),
+            replace(ADMITTED, finished=True),
+            copy(finished="Complete"),
+        ),
+        (do.RemoveRemote("a", "copy-a-1"),),
+    ),
+    "all done": (
+        known(
+            replace(STARTED, finished="Complete"),
+            replace(ADMITTED, finished=True),
+            copy(finished="Complete", gone=True),
+        ),
+        (),
+    ),
+    "all done, seen after a restart": (
+        known(replace(STARTED, finished="Complete"), replace(ADMITTED, finished=True)),
+        (),
+    ),
+    "ended, and without a record": (known(replace(STARTED, finished="Complete")), ()),
+    # Leaving a cluster
+    "refused": (
+        known(local(), record("a", 1), copy(refused="no room", refused_reason="WaitingForQuota")),
+        (do.RemoveRemote("a", "copy-a-1"),),
+    ),
+    "refused, and removed": (
+        known(
+            local(),
+            record("a", 1),
+            copy(refused="no room", gone=True),
+            refusals={"a": Refusal("a", "WaitingForQuota", "no room", 1, NOW + 1)},
+        ),
+        (do.Unbind("RefusedByWorkerCluster", "cluster a, attempt 1: no room", evicted=False),),
+    ),
+    "deleted there while it ran": (
+        known(STARTED, ADMITTED, copy(suspended=False, gone=True)),
+        (
+            do.SetSuspend(True),
+            do.ResetStatus(),
+            do.Unbind(
+                "EvictedOnWorkerCluster",
+                "the copy on cluster a, attempt 1 was stopped or deleted there",
+                evicted=True,
+            ),
+        ),
+    ),
+    "being deleted there": (
+        known(STARTED, ADMITTED, copy(suspended=False, terminating=True)),
+        (),
+    ),
+    "suspended there while it ran": (
+        known(STARTED, ADMITTED, copy(suspended=True, version=33)),
+        (do.RemoveRemote("a", "copy-a-1"),),
+    ),
+    "suspended here while it ran: held": (
+        known(local(started=True), ADMITTED, copy(suspended=False), was_running=True),
+        (do.SetActive(False),),
+    ),
+    "held, the copy still runs": (
+        known(local(started=True), replace(ADMITTED, active=False), copy(suspended=False)),
+        (do.RemoveRemote("a", "copy-a-1", wait=True),),
+    ),
+    "held, the copy is gone": (
+        known(local(started=True), replace(ADMITTED, active=False), copy(gone=True)),
+        (
+            do.ResetStatus(),
+            do.Unbind(
+                "Deactivated",
+                "the Workload was deactivated; its copy on cluster a, attempt 1 is stopped",
+                evicted=True,
+            ),
+        ),
+    ),
+    "held, and resumed": (
+        known(local(suspended=False), record(active=False, attempt=1)),
+        (do.SetSuspend(True), do.SetActive(True)),
+    ),
+    "held while it waits": (
+        known(local(), record(active=False), queued=True),
+        (do.Dequeue(),),
+    ),
+    # What must not be there
+    "a lower attempt on the cluster": (
+        known(local(), record("a", 2), copy("a", 1)),
+        (do.RemoveRemote("a", "copy-a-1"),),
+    ),
+    "a running lower attempt elsewhere": (
+        known(local(), record("b", 2), copy("a", 1, suspended=False)),
+        (do.RemoveRemote("a", "copy-a-1", wait=True),),
+    ),
+    "a stray is stopping: nothing starts before it is gone": (
+        known(
+            local(),
+            record(attempt=1),
+            copy("a", 1, suspended=False, terminating=True),
+            admission=admission(),
+            choice=Choice("b", "q", {}),
+        ),
+        (),
+    ),
+    "a copy without a record": (known(local(), None, copy()), (do.RemoveRemote("a", "copy-a-1"),)),
+    "unsuspended past the queue": (
+        known(local(suspended=False), record()),
+        (do.SetSuspend(True), do.ResetStatus()),
+    ),
+    "not ours to manage": (
+        known(local(problem="managedBy is else"), record()),
+        (do.SetWaiting("Misconfigured", "managedBy is else"),),
+    ),
+    "a queue that is missing": (
+        known(local(), record(), queue_problem="no such queue", queued=True),
+        (do.Dequeue(),),
+    ),
+    "a queue that is missing, seen": (
+        known(local(), record(), queue_problem="no such queue"),
+        (do.SetWaiting("Inadmissible", "no such queue"),),
+    ),
+    # Deletion, phase by phase
+    "deleted before anything": (known(None), (do.Forget(),)),
+    "deleted while it waits": (
+        known(None, record(), queued=True),
+        (do.DeleteWorkload(),),
+    ),
+    "being deleted while it waits": (
+        known(local(terminating=True), record(), queued=True),
+        (do.Dequeue(),),
+    ),
+    "being deleted": (known(local(terminating=True), record()), ()),
+    "deleted when bound": (known(None, record("a", 1)), (do.DeleteWorkload(),)),
+    "deleted when offered": (
+        known(None, record("a", 1), copy()),
+        (do.RemoveRemote("a", "copy-a-1"),),
+    ),
+    "deleted when running": (
+        known(None, ADMITTED, copy(suspended=False)),
+        (do.RemoveRemote("a", "copy-a-1", wait=True),),
+    ),
+    "deleted, its copy stopping": (
+        known(None, ADMITTED, copy(suspended=False, terminating=True)),
+        (),
+    ),
+    "deleted, its copy gone": (known(None, ADMITTED, copy(gone=True)), (do.DeleteWorkload(),)),
+    "deleted after the end": (
+        known(None, replace(ADMITTED, finished=True), copy(finished="Complete")),
+        (do.RemoveRemote("a", "copy-a-1"),),
+    ),
+    "deleted, all gone": (known(None, None, copy(gone=True)), (do.Forget(),)),
+}
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_plan(name: str) -> None:
+    """The facts alone decide: a restart in any phase goes on where it was."""
+    state, expected = PHASES[name]
+    effects = planned(state)
+
+    assert without_versions(effects) == expected
+
+
+def without_versions(effects: Effects) -> Effects:
+    """Preconditions have tests of their own."""
+    return tuple(
+        replace(effect, version=None) if isinstance(effect, do.RemoveRemote) else effect
+        for effect in effects
+    )
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_busy(name: str) -> None:
+    """While effects run nothing else is planned; when they end the plan is made again."""
+    state, expected = PHASES[name]
+    after, effects = go(replace(state, busy=True), on.Resync())
+    assert effects == ()
+    assert after.busy
+    assert without_versions(go(after, on.Done())[1]) == expected
+
+
+def test_failures_are_waited_out() -> None:
+    """A failed effect is planned again when its time has come, not by the next fact."""
+    state, effects = go(known(local()), on.Resync())
+    assert effects == (do.CreateWorkload(),)
+    state, effects = go(state, on.Failed(5.0))
+    assert (effects, state.failures, wake_at(state)) == ((), 1, NOW + 5)
+    state, effects = go(state, on.LocalSeen(local(version=11)), now=NOW + 4.9)
+    assert effects == ()
+    state, effects = go(state, on.Tick(), now=NOW + 5)
+    assert effects == (do.CreateWorkload(),)
+    state, _ = go(state, on.Failed(9.0), now=NOW + 5)
+    assert (state.failures, wake_at(state)) == (2, NOW + 14)
+    state, _ = go(state, on.Tick(), on.Done(), now=NOW + 14)
+    assert state.failures == 0
+
+
+# The way through, event by event
+
+
+def test_the_whole_life() -> None:
+    """Created → recorded → queued → placed → offered → started → status → ended → removed."""
+    state, effects = go(JobState(), on.LocalSeen(local()))
+    assert effects == (do.CreateWorkload(),)
+    state, effects = go(state, on.RecordSeen(record()), on.Done())
+    assert effects == (do.Enqueue(),)
+    state, effects = go(state, on.Done())
+    assert effects == ()
+    state, effects = go(state, on.Placed(admission(), Choice("a", "q", {})))
+    assert effects == (do.Bind("a", 1), do.Offer("a", 1))
+    assert state.holds == admission()
+    bound = record("a", 1, version=21)
+    state, effects = go(state, on.RecordSeen(bound), on.RemoteSeen(copy()), on.Done())
+    assert effects == ()
+    assert state.holds == admission()
+    state, effects = go(state, on.RemoteSeen(copy(suspended=False, version=31)))
+    assert effects == (do.Admit("a"), do.SetSuspend(False))
+    running = replace(bound, admitted=True, version=22)
+    state, effects = go(
+        state,
+        on.RecordSeen(running),
+        on.LocalSeen(local(suspended=False, version=11)),
+        on.Done(),
+    )
+    assert effects == ()
+    ended = copy(suspended=False, version=32, finished="Complete", status=DONE)
+    state, effects = go(state, on.RemoteSeen(ended))
+    assert effects == (do.SyncStatus("a"), do.FinishWorkload("Complete"))
+    done = local(suspended=False, version=12, finished="Complete", status=DONE)
+    state, effects = go(
+        state,
+        on.LocalSeen(done),
+        on.RecordSeen(replace(running, finished=True, version=23)),
+        on.Done(),
+    )
+    assert effects == (do.RemoveRemote("a", "copy-a-1"),)
+    assert state.holds is None
+    state, effects = go(state, on.RemoteSeen(replace(ended, gone=True, version=33)), on.Done())
+    assert effects == ()
+    state, effects = go(state, on.LocalSeen(None))
+    assert effects == (do.DeleteWorkload(),)
+    state, effects = go(state, on.RecordSeen(None), on.Done())
+    assert effects == (do.Forget(),)
+
+
+# Answers
+
+
+def offered(**more: Any) -> JobState:
+    return known(local(), record("a", 1), copy(**more))
+
+
+def test_withdrawal_of_an_unanswered_offer() -> None:
+    """After 10 s, on the version that was seen: an answer written meanwhile wins."""
+    state, effects = go(offered(version=37), on.Resync())
+    assert effects == ()
+    assert wake_at(state) == NOW + 10
+    assert go(state, on.Tick(), now=NOW + 9.9)[1] == ()
+    state, effects = go(state, on.Tick(), now=NOW + 10)
+    assert effects == (do.RemoveRemote("a", "copy-a-1", version=37, wait=False),)
+    started = copy(version=38, suspended=False)
+    state, effects = go(state, on.RemoteSeen(started), on.Failed(0.05), now=NOW + 11)
+    state, effects = go(state, on.Tick(), now=NOW + 12)
+    assert effects == (do.Admit("a"), do.SetSuspend(False))
+    assert wake_at(state) is None
+
+
+def test_the_withdrawn_offer_is_unbound() -> None:
+    """And queued again under the same attempt, which the next offer exceeds."""
+    state, _ = go(offered(), on.Resync())
+    state, _ = go(state, on.Tick(), now=NOW + 10)
+    state, effects = go(state, on.RemoteAbsent("a", 30), on.Done(), now=NOW + 10)
+    (effect,) = effects
+    assert effect == do.Unbind(
+        "WithdrawnFromWorkerCluster", "cluster a, attempt 1: no answer within 10 s", evicted=False
+    )
+    free = record(attempt=1, version=21)
+    state, effects = go(state, on.RecordSeen(free), on.Done(), now=NOW + 10)
+    assert effects == (do.Enqueue(),)
+    assert state.holds is None
+    state, _ = go(state, on.Done())
+    effects = go(state, on.Placed(admission(), Choice("b", "q", {})))[1]
+    assert effects == (do.Bind("b", 2), do.Offer("b", 2))
+
+
+def test_deciding() -> None:
+    """An agent that pleads for time gets it, and no more."""
+    state, effects = go(offered(), on.RemoteSeen(copy(version=31, deciding_until=NOW + 60)))
+    assert effects == ()
+    assert wake_at(state) == NOW + 60
+    assert go(state, on.Tick(), now=NOW + 59)[1] == ()
+    assert isinstance(go(state, on.Tick(), now=NOW + 60)[1][0], do.RemoveRemote)
+
+
+@pytest.mark.parametrize("count", range(1, 12))
+def test_refusals_are_remembered_twice_as_long(count: int) -> None:
+    """1 s, 2 s, 4 s … 5 min, per cluster."""
+    before = {"a": Refusal("a", "r", "m", count - 1, 0.0)} if count > 1 else {}
+    state = replace(offered(), refusals=before)
+    no = copy(version=31, refused="no room", refused_reason="WaitingForQuota")
+    state, effects = go(state, on.RemoteSeen(no))
+
+    refusal = state.refusals["a"]
+    assert refusal.until == NOW + min(2.0 ** (count - 1), 300.0)
+    assert (refusal.count, refusal.message) == (count, "no room")
+    assert without_versions(effects) == (do.RemoveRemote("a", "copy-a-1"),)
+    again, _ = go(state, on.RemoteSeen(replace(no, version=32)))
+    assert again.refusals == state.refusals, "one refusal is counted once"
+
+
+def test_a_cluster_that_cannot_take_it() -> None:
+    """A foreign job of that name, no such namespace: unbound at once, with the reason."""
+    state = replace(known(local(), record("a", 1)), busy=True)
+    state, effects = go(state, on.OfferRefused("a", "NameTaken", "a foreign job is there"))
+
+    assert effects == (
+        do.Unbind(
+            "RefusedByWorkerCluster",
+            "cluster a, attempt 1: a foreign job is there",
+            evicted=False,
+        ),
+    )
+    assert state.refusals["a"].reason == "NameTaken"
+
+
+def test_the_binding_is_lost_to_another_writer() -> None:
+    """The decision is void: nothing is held, and it queues again."""
+    state = known(
+        local(), record(), admission=admission(), choice=Choice("a", "q", {}), queued=True
+    )
+    state, _ = go(state, on.Resync())
+    state, effects = go(state, on.BindLost())
+    assert state.holds is None
+    assert effects == (do.Enqueue(),)
+
+
+# People
+
+
+def test_hold_and_resume() -> None:
+    """Suspending a running job holds it; unsuspending queues it again, as a new attempt."""
+    state = known(STARTED, ADMITTED, copy(suspended=False))
+    state, effects = go(
+        state, on.Resync(), on.LocalSeen(replace(STARTED, version=11, suspended=True))
+    )
+    assert effects == (do.SetActive(False),)
+    held = replace(ADMITTED, active=False, version=21)
+    state, effects = go(state, on.RecordSeen(held), on.Done())
+    assert without_versions(effects) == (do.RemoveRemote("a", "copy-a-1", wait=True),)
+    gone = copy(suspended=False, gone=True, version=32)
+    state, effects = go(state, on.RemoteSeen(gone), on.Done())
+    assert [type(effect) for effect in effects] == [do.ResetStatus, do.Unbind]
+    free = record(attempt=1, active=False, version=22)
+    state, effects = go(state, on.RecordSeen(free), on.Done())
+    assert isinstance(effects[0], do.SetWaiting)
+    assert effects[0].reason == "Deactivated"
+    told = replace(free, reason="Deactivated", message=effects[0].message, version=23)
+    state, effects = go(state, on.RecordSeen(told), on.Done())
+    assert effects == ()
+    resumed = replace(STARTED, version=13, suspended=False, started=False)
+    state, effects = go(state, on.LocalSeen(resumed))
+    assert effects == (do.SetSuspend(True), do.SetActive(True))
+
+
+def test_our_own_unsuspension_is_no_wish() -> None:
+    """Admitted and not yet started is a crash between two writes, not a person's suspension."""
+    state = known(local(), ADMITTED, copy(suspended=False), was_running=False)
+    assert planned(state) == (do.SetSuspend(False),)
+
+
+def test_a_moved_job_queues_anew() -> None:
+    """Another queue name or other pods: the old place in the queue is void."""
+    state = known(local(), record(), queued=True)
+    effects = go(state, on.LocalSeen(local(version=11, queue="other")))[1]
+    assert effects == (do.Enqueue(),)
+    assert go(state, on.LocalSeen(local(version=11, status={"x": 1})))[1] == ()
+
+
+def test_the_queue_is_mended() -> None:
+    """When its queue is in order again the job is queued."""
+    state = known(local(), record(), queue_problem="no such queue")
+    assert go(state, on.QueueProblem(""))[1] == (do.Enqueue(),)
+
+
+def test_new_numbers_are_written_now_and_then() -> None:
+    """A new reason at once, new numbers at most every 10 s."""
+    told = record(reason="WaitingForQuota", message="0 free")
+    state = known(local(), told, queued=True, waits_written=NOW)
+    numbers = on.NotPlaced("WaitingForQuota", "1 free")
+    assert go(state, numbers, now=NOW + 9)[1] == ()
+    assert go(state, numbers, now=NOW + 10)[1] == (do.SetWaiting("WaitingForQuota", "1 free"),)
+    other = on.NotPlaced("ExceedsMaxQuota", "never")
+    assert go(state, other, now=NOW + 1)[1] == (do.SetWaiting("ExceedsMaxQuota", "never"),)
+
+
+# Facts
+
+
+@pytest.mark.parametrize(
+    ("event", "kept"),
+    [
+        (on.LocalSeen(local(version=9, queue="old")), "local"),
+        (on.RecordSeen(record(version=19)), "record"),
+        (on.RemoteSeen(copy(version=29, refused="old")), "remotes"),
+        (on.RemoteAbsent("a", 29), "remotes"),
+        (on.RemoteAbsent("b", 99), "remotes"),
+        (on.RemoteSeen(copy(version=99, uid="another", gone=True)), "remotes"),
+    ],
+)
+def test_old_news_is_ignored(event: on.Event, kept: str) -> None:
+    """A fact with an older version never replaces a newer one."""
+    state = known(local(), record("a", 1), copy())
+    assert getattr(go(state, event)[0], kept) == getattr(state, kept)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (known(local(), record("a", 1)), (do.Offer("a", 1),)),
+        (known(local(), ADMITTED), ()),
+    ],
+)
+def test_before_the_first_listing(state: JobState, expected: Effects) -> None:
+    """An admitted job's copy is waited for; an offer is simply made again."""
+    assert planned(state) == expected
+
+
+def test_a_listing_without_the_copy() -> None:
+    """Of an admitted job: it was deleted there while nobody looked."""
+    _, effects = go(known(STARTED, ADMITTED), on.RemoteAbsent("a", 77))
+    assert [type(effect) for effect in effects] == [do.SetSuspend, do.ResetStatus, do.Unbind]
+
+
+def test_attempt_survives_in_the_copies() -> None:
+    """A record that lost its attempt does not lead to one that was used."""
+    state = known(
+        local(),
+        record(),
+        copy("a", 6, gone=True),
+        admission=admission(),
+        choice=Choice("b", "q", {}),
+    )
+    assert planned(state) == (do.Bind("b", 7), do.Offer("b", 7))
+
+
+HELD = admission(amount=3)
+
+
+@pytest.mark.parametrize(
+    ("state", "amount"),
+    [
+        (known(local(), record()), 0),
+        (known(local(), record(), admission=HELD), 3),
+        (known(local(), record("a", 1), admission=HELD), 1),
+        (known(local(), replace(ADMITTED, finished=True), admission=HELD), 0),
+        (known(local(), None, admission=HELD), 0),
+    ],
+)
+def test_quota_is_held_once(state: JobState, amount: int) -> None:
+    """From the decision on, then by the record instead, until the end."""
+    held = state.holds
+    assert (sum(held.usage().values()) if held else 0) == amount
+
+
+def test_wake_at_is_the_earliest() -> None:
+    """Of the deadline of an offer and the next try."""
+    assert wake_at(JobState()) is None
+    assert wake_at(JobState(deadline=5.0, retry_at=3.0)) == 3.0
+    assert wake_at(JobState(deadline=5.0)) == 5.0
+
+
+# Removal
+
+
+def test_suspended_copies_are_removed_on_the_version_seen() -> None:
+    """The agent may start a copy at the same moment: the deletion must lose against that."""
+    held = known(local(), record("a", 1, active=False), copy(version=34))
+    (effect,) = planned(held)
+    assert effect == do.RemoveRemote("a", "copy-a-1", version=34)
+
+
+def test_a_copy_with_pods_is_deleted_in_the_foreground() -> None:
+    """A suspended copy whose pods still stop is gone only when they are."""
+    for status in ({"active": 1}, {"terminating": 1}):
+        state = known(STARTED, ADMITTED, copy(suspended=True, status=status))
+        (effect,) = planned(state)
+        assert isinstance(effect, do.RemoveRemote)
+        assert effect.wait, status
