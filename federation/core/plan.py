@@ -49,10 +49,16 @@ def _strays(state: JobState) -> list[RemoteJob]:
     return [copy for copy in state.remotes.values() if not copy.gone and copy is not current]
 
 
-def _remove(copy: RemoteJob, *, version: int | None = None) -> do.RemoveRemote:
-    """Delete a copy; one that may have pods is deleted so that `gone` means stopped."""
-    running = not copy.suspended and not copy.finished
-    return do.RemoveRemote(copy.cluster, copy.uid, version, wait=running)
+def _remove(copy: RemoteJob) -> do.RemoveRemote:
+    """Delete a copy; one that may have pods is deleted so that `gone` means stopped.
+
+    A suspended one that the agent may yet start is deleted only as it was seen: if it has been
+    started meanwhile, the deletion fails and is planned again, for a copy with pods.
+    """
+    stopping = copy.status.get("active") or copy.status.get("terminating")
+    pods = not copy.finished and (not copy.suspended or bool(stopping))
+    settled = pods or copy.finished or copy.refused
+    return do.RemoveRemote(copy.cluster, copy.uid, None if settled else copy.version, wait=pods)
 
 
 def _leave(state: JobState) -> Plan:
@@ -143,7 +149,7 @@ def _await_answer(state: JobState, copy: RemoteJob, now: float) -> Plan:
     state = replace(state, deadline=deadline)
     if now < deadline:
         return state, ()
-    return replace(state, deadline=None), (_remove(copy, version=copy.version),)
+    return replace(state, deadline=None), (_remove(copy),)
 
 
 def _running(state: JobState, local: LocalJob, record: Record, behind: bool) -> Plan:
