@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -68,6 +68,8 @@ def wire(value: Any) -> Any:
         return {_camel(f.name): wire(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, list | tuple):
         return [wire(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
     return value
 
 

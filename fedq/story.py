@@ -94,7 +94,7 @@ def _new(facts: Facts) -> Story:
 def _pending(facts: Facts) -> Story:
     view = facts.view
     queue = f"ClusterQueue {facts.queue.name}" if facts.queue else "no ClusterQueue"
-    parts = [f"{_name(facts)} waits in {queue} (LocalQueue {view.queue}) since {_for(facts)}"]
+    parts = [f"{_name(facts)} waits in {queue} (LocalQueue {view.queue}) for {_for(facts)}"]
     parts[0] += f": {view.reason}: {view.message}." if view.reason else "; no reason is given yet."
     if facts.queue_problem and facts.queue_problem not in view.message:
         parts.append(f"{facts.queue_problem}.")
@@ -112,8 +112,8 @@ def _numbers(facts: Facts, queue: QueueView) -> str:
     asked = ", ".join(f"{name} {amount}" for name, amount in facts.requests.items()) or "nothing"
     used = ", ".join(f"{q.flavor}/{q.resource} {q.used} of {q.nominal}" for q in queue.usage)
     return (
-        f"It asks for {asked}; in use there: {used or 'no quota at all'}. Of {facts.waiting}"
-        f" waiting, {facts.ahead} come before it (its priority is {facts.view.priority})."
+        f"It asks for {asked}; in use there: {used or 'no quota at all'}. {facts.waiting} wait"
+        f" there, {facts.ahead} of them before this one (its priority is {facts.view.priority})."
     )
 
 
@@ -158,7 +158,7 @@ def _missing(facts: Facts) -> str:
 
 
 def _offered(facts: Facts) -> Story:
-    text = f"{_name(facts)} is offered to {_where(facts)} since {_for(facts)}."
+    text = f"{_name(facts)} is offered to {_where(facts)} for {_for(facts)}."
     advice = (
         f"Its agent answers within {ANSWER_S:.0f} s; a refusal or no answer brings the job back"
         " into the queue."
@@ -167,7 +167,7 @@ def _offered(facts: Facts) -> Story:
 
 
 def _admitted(facts: Facts) -> Story:
-    text = f"{_name(facts)} is admitted on {_where(facts)} since {_for(facts)}, {_holds(facts)};"
+    text = f"{_name(facts)} is admitted on {_where(facts)} for {_for(facts)}, {_holds(facts)};"
     name, cluster = facts.view.name, facts.view.cluster
     return Story(
         f"{text} no pod is ready yet.{_cluster_trouble(facts)}",
@@ -178,7 +178,7 @@ def _admitted(facts: Facts) -> Story:
 def _running(facts: Facts) -> Story:
     pods = facts.pods
     text = (
-        f"{_name(facts)} runs on {_where(facts)} since {_for(facts)}: {pods.get('ready', 0)} of"
+        f"{_name(facts)} runs on {_where(facts)} for {_for(facts)}: {pods.get('ready', 0)} of"
         f" {pods.get('wanted', 0)} pods ready, {pods.get('succeeded', 0)} succeeded,"
         f" {pods.get('failed', 0)} failed; {_holds(facts)}."
     )
@@ -205,8 +205,7 @@ def _ended(facts: Facts) -> Story:
 
 def _held(facts: Facts) -> Story:
     return Story(
-        f"{_name(facts)} is held since {_for(facts)}: its Workload is not active; it holds no"
-        " quota.",
+        f"{_name(facts)} is held for {_for(facts)}: its Workload is not active; it holds no quota.",
         "Unsuspend the Job, or set spec.active of its Workload to true, to queue it again.",
     )
 

@@ -40,6 +40,7 @@ def why(
         return
     data = wire(facts)
     del data["now"]
+    data["clusterQueue"] = data.pop("queue")  # `queue` is the LocalQueue, as in `fedq get jobs`
     typer.echo(dump({**data.pop("view"), **data, **asdict(story)}, output))
 
 

@@ -1,0 +1,1 @@
+"""The command, against the fake API server."""

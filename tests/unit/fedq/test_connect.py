@@ -1,0 +1,79 @@
+"""Which cluster a command talks to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedq import connect
+from fedq.cli import app
+
+CONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://here.example:6443"}}]
+users: [{name: u, user: {token: t}}]
+contexts:
+- {name: one, context: {cluster: c, user: u, namespace: team}}
+- {name: two, context: {cluster: c, user: u}}
+current-context: one
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No rig, no kubeconfig of the machine; the folder for this test."""
+    monkeypatch.setenv("FEDQ_RIG_HOME", str(tmp_path / "rig"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return tmp_path
+
+
+def test_kubeconfig_and_context(no_rig: Path) -> None:
+    """The namespace is that of the context, as with kubectl."""
+    file = no_rig / "config"
+    file.write_text(CONFIG)
+
+    first = connect.choose(file, None)
+    assert (first.endpoint.server, first.namespace) == ("https://here.example:6443", "team")
+    assert connect.choose(file, "two").namespace == "default"
+
+
+def test_environment(no_rig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """$KUBECONFIG may be a list with files that do not exist."""
+    file = no_rig / "config"
+    file.write_text(CONFIG)
+    monkeypatch.setenv("KUBECONFIG", f"{no_rig}/missing:{file}")
+
+    assert connect._namespace(None, None) == "team"
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "clusters: []\n"])
+def test_a_kubeconfig_that_is_none(no_rig: Path, text: str) -> None:
+    """What happened, why, what to do."""
+    file = no_rig / "config"
+    file.write_text(text)
+    result = CliRunner().invoke(app, ["get", "jobs", "--kubeconfig", str(file)])
+
+    assert result.exit_code == 1
+    assert "the kubeconfig cannot be used" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_missing_kubeconfig(no_rig: Path) -> None:
+    """Named before anything else is tried."""
+    result = CliRunner().invoke(app, ["why", "x", "--kubeconfig", str(no_rig / "nope")])
+
+    assert result.exit_code == 1
+    assert "there is no kubeconfig" in result.stderr
+
+
+def test_completion_is_silent_without_a_cluster(no_rig: Path) -> None:
+    """No names, no noise."""
+    env = {"_FEDQ_COMPLETE": "complete_bash", "COMP_WORDS": "fedq why ", "COMP_CWORD": "2"}
+    result = CliRunner().invoke(app, [], env=env, prog_name="fedq")
+
+    assert result.exit_code == 0
+    assert result.output.strip() == ""

@@ -1,0 +1,120 @@
+"""`fedq why`: for each place a job can be in, what it says."""
+
+from __future__ import annotations
+
+import json
+
+from federation.edge import resources as r
+from tests.fakes.kube_api import FakeKube
+from tests.unit.fedq.conftest import (
+    RUNNING,
+    WAITING,
+    Fedq,
+    condition,
+    ended,
+    give_cluster,
+    give_job,
+    give_queue,
+    running,
+)
+
+
+def test_waiting_with_numbers(fedq: Fedq, kube: FakeKube) -> None:
+    """Quota in use, what is asked for, who is ahead, which cluster is away, what would help."""
+    give_queue(kube, nominal="4", used="3")
+    for name, priority in (("first", 5), ("mine", 1), ("last", 0)):
+        give_job(kube, name, workload=WAITING, priority=priority)
+    give_cluster(kube, "west", status="False", reason="AgentSilent", message="no renewal")
+    said = fedq("why", "mine").stdout
+
+    assert "waits in ClusterQueue cq (LocalQueue q)" in said
+    assert "WaitingForQuota: cpu needs 2, 1 free" in said
+    assert "asks for cpu 2; in use there: f/cpu 3 of 4" in said
+    assert "3 wait there, 1 of them before this one" in said
+    assert "west takes no new work: AgentSilent: no renewal" in said
+    assert "starts when cpu 1 more is free" in said
+
+
+def test_running(fedq: Fedq, kube: FakeKube) -> None:
+    """Cluster, attempt, pods and quota."""
+    give_queue(kube)
+    give_cluster(kube, "east", status="False", reason="ClientConnectionFailed", message="gone")
+    give_job(kube, "a", workload=RUNNING, status=running(1))
+    said = fedq("why", "a").stdout
+
+    assert "runs on cluster east (attempt 2)" in said
+    assert "1 of 2 pods ready" in said
+    assert "it holds f/cpu 2" in said
+    assert "east is in trouble: ClientConnectionFailed: gone" in said
+
+
+def test_offered_admitted_and_held(fedq: Fedq, kube: FakeKube) -> None:
+    """The states in between."""
+    give_queue(kube)
+    offered = {**RUNNING, "conditions": RUNNING["conditions"][:1]}
+    give_job(kube, "offered", workload=offered)
+    give_job(kube, "admitted", workload=RUNNING)
+    give_job(kube, "held", workload=WAITING)
+    kube.merge(r.WORKLOADS, "job-held", {"spec": {"active": False}}, "default")
+
+    assert "answers within 10 s" in fedq("why", "offered").stdout
+    assert "no pod is ready yet" in fedq("why", "admitted").stdout
+    assert "held" in fedq("why", "held").stdout
+
+
+def test_ended(fedq: Fedq, kube: FakeKube) -> None:
+    """How, where, and with which message."""
+    give_job(kube, "a", workload=RUNNING, status=ended("Failed", "3 retries"))
+    said = fedq("why", "a").stdout
+
+    assert "ended as Failed on cluster east (attempt 2)" in said
+    assert "3 retries" in said
+
+
+def test_no_queue_label(fedq: Fedq, kube: FakeKube) -> None:
+    """The most frequent mistake."""
+    give_job(kube, "a", queue="")
+
+    assert "add the label kueue.x-k8s.io/queue-name" in fedq("why", "a").stdout
+
+
+def test_nobody_looks_at_it(fedq: Fedq, kube: FakeKube) -> None:
+    """A queue that is missing and a manager that does not run are both named."""
+    give_job(kube, "a", queue="nowhere")
+    said = fedq("why", "a").stdout
+
+    assert "LocalQueue default/nowhere does not exist" in said
+    assert "manager seems not to be running" in said
+
+
+def test_reasons_have_their_advice(fedq: Fedq, kube: FakeKube) -> None:
+    """What can never fit is not told to wait."""
+    give_queue(kube)
+    for reason, advice in (
+        ("ExceedsMaxQuota", "can never fit"),
+        ("Suspended", "stopPolicy"),
+        ("NoMatchingFlavor", "Correct what the message names"),
+    ):
+        status = {"conditions": [condition("QuotaReserved", "False", reason, "m")]}
+        give_job(kube, reason.lower(), workload=status)
+        assert advice in fedq("why", reason.lower()).stdout
+
+
+def test_json(fedq: Fedq, kube: FakeKube) -> None:
+    """The facts behind the paragraph; `queue` is the LocalQueue as in `fedq get jobs`."""
+    give_queue(kube, used="3")
+    give_job(kube, "a", workload=WAITING)
+    found = json.loads(fedq("why", "a", "-o", "json").stdout)
+
+    assert (found["queue"], found["clusterQueue"]["name"]) == ("q", "cq")
+    assert (found["ahead"], found["waiting"], found["requests"]) == (0, 1, {"cpu": "2"})
+    assert found["text"].startswith("default/a waits")
+    assert "cpu 1 more" in found["advice"]
+
+
+def test_unknown_job(fedq: Fedq) -> None:
+    """Exit code 1 without a traceback."""
+    result = fedq("why", "nope")
+
+    assert result.exit_code == 1
+    assert "there is no job nope" in result.stderr
