@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 app = typer.Typer(
     help="Show jobs, workloads, queues or clusters of the management cluster.",
+    epilog="Examples:  fedq get jobs -A   |   fedq get queues   |   fedq get clusters -o json",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -20,6 +20,7 @@ from fedq.stack import Stack
 app = typer.Typer(
     help="Real Kubernetes control planes on this machine with Fedq on them: one management"
     " cluster, N workers.",
+    epilog="Examples:  fedq rig up --workers 2   |   fedq rig status   |   fedq rig down",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -102,8 +103,11 @@ def apply(
             typer.echo(f"{cluster}: {line}")
 
 
-@app.command(epilog="Example:  fedq rig binaries")
-def binaries() -> None:
+@app.command(epilog="Examples:  fedq rig binaries   |   fedq rig binaries --kind")
+def binaries(
+    kind: Annotated[bool, typer.Option("--kind", help="The program kind as well.")] = False,
+) -> None:
     """Find the programs of the control planes, or build what is missing; print their paths."""
-    for tool, path in find_or_build(LOCAL_TOOLS, planes.tell).items():
+    tools = [*LOCAL_TOOLS, *(["kind"] if kind else [])]
+    for tool, path in find_or_build(tools, planes.tell).items():
         typer.echo(f"{tool:<24} {path}")
