@@ -10,7 +10,7 @@ from federation.core.facts import ObjectKey
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet
 from federation.jobs import batch_job
-from federation.jobs.mirror import mirrored_attempt, mirrored_priority
+from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
 
 Json = dict[str, Any]
 
@@ -84,14 +84,14 @@ def worker_job(job: Json) -> WorkerJob | None:
         queue=labels.get(Label.QUEUE_NAME.value, ""),
         priority_class=labels.get(Label.PRIORITY_CLASS.value, ""),
         pod_class=spec["template"]["spec"].get("priorityClassName", ""),
-        created=batch_job.timestamp(queued_at or meta["creationTimestamp"]),
+        created=batch_job.timestamp(queued_at) or batch_job.timestamp(meta["creationTimestamp"]),
         suspended=bool(spec.get("suspend")),
         pod_sets=sets,
         problem=problem,
         mirrored=mirrored,
         local_uid=local_uid,
         attempt=mirrored_attempt(job),
-        epoch=int(annotations.get(Mirror.EPOCH.value) or 0) if mirrored else 0,
+        epoch=mirrored_epoch(job) if mirrored else 0,
         priority=mirrored_priority(job),
         admission=batch_job.decode_admission(annotations.get(Mirror.ADMISSION.value, "")),
         refused=bool(annotations.get(Mirror.REFUSED.value)),

@@ -31,8 +31,11 @@ _ENDING = ("SuccessCriteriaMet", "FailureTarget")
 
 
 def timestamp(text: str | None) -> float:
-    """Seconds since the epoch of an RFC 3339 time; 0 if there is none."""
-    return datetime.fromisoformat(text).timestamp() if text else 0.0
+    """Seconds since the epoch of an RFC 3339 time; 0 if there is none that can be read."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def pod_sets(job: Json) -> tuple[PodSet, ...]:
@@ -107,7 +110,8 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
     """Facts of a copy on a worker."""
     meta, status = job["metadata"], job.get("status") or {}
     annotations = meta.get("annotations") or {}
-    reason, _, message = annotations.get(Mirror.REFUSED.value, "").partition(": ")
+    refusal = annotations.get(Mirror.REFUSED.value, "")
+    reason, _, message = refusal.partition(": ")
     return RemoteJob(
         cluster=cluster,
         key=ObjectKey(meta["namespace"], meta["name"]),
@@ -115,7 +119,7 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         version=int(meta["resourceVersion"]),
         attempt=mirrored_attempt(job),
         suspended=bool(job["spec"].get("suspend")),
-        refused=message,
+        refused=message or refusal,
         refused_reason=reason,
         deciding_until=timestamp(annotations.get(Mirror.DECIDING.value)),
         terminating="deletionTimestamp" in meta,
@@ -232,15 +236,33 @@ def encode_admission(admission: Admission) -> str:
 
 
 def decode_admission(text: str) -> Admission | None:
-    """The admission in an annotation; None if there is none or it cannot be read."""
+    """The admission in an annotation; None if there is none or it is not one that can be charged.
+
+    The text can be anybody's: names are text, amounts are whole numbers that are not negative.
+    """
     try:
         body = json.loads(text)
-        return Admission(
-            body["clusterQueue"],
-            tuple(
-                PodSetAssignment(p["name"], int(p["count"]), dict(p["flavors"]), dict(p["usage"]))
-                for p in body["podSets"]
-            ),
-        )
-    except (ValueError, KeyError, TypeError):
+        return Admission(_text(body["clusterQueue"]), tuple(map(_assignment, body["podSets"])))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _assignment(wire: Json) -> PodSetAssignment:
+    return PodSetAssignment(
+        _text(wire["name"]),
+        _amount(wire["count"]),
+        {_text(resource): _text(flavor) for resource, flavor in wire["flavors"].items()},
+        {_text(resource): _amount(amount) for resource, amount in wire["usage"].items()},
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value
+
+
+def _amount(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{value!r} is not an amount")
+    return value

@@ -81,6 +81,11 @@ def mirrored_attempt(obj: Json) -> int:
     return _number(obj, Mirror.ATTEMPT)
 
 
+def mirrored_epoch(obj: Json) -> int:
+    """The epoch in which a copy was offered; 0 if that is not said."""
+    return _number(obj, Mirror.EPOCH)
+
+
 def mirrored_priority(obj: Json) -> int:
     """The effective priority written by the manager."""
     return _number(obj, Mirror.PRIORITY)
@@ -89,6 +94,7 @@ def mirrored_priority(obj: Json) -> int:
 def _number(obj: Json, key: Mirror) -> int:
     text = (obj["metadata"].get("annotations") or {}).get(key.value, "")
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         return 0
+    return number if abs(number) < 2**31 else 0
