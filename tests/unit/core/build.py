@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hypothesis import settings
+
 from federation.core.facts import Binding, LocalJob, ObjectKey, Record, RemoteJob
 from federation.core.types import (
     Admission,
@@ -19,6 +21,9 @@ from federation.core.types import (
     ResourceFlavor,
     ResourceGroup,
 )
+
+FEW = settings(max_examples=40, deadline=None)
+"""For properties: enough each time, since they run often."""
 
 EVERY_NAMESPACE = LabelSelector()
 KEY = ObjectKey("team", "job")

@@ -22,7 +22,7 @@ from federation.core.types import (
     QueueingStrategy,
     StopPolicy,
 )
-from tests.unit.core.build import co, flavors, item, one, pods, quota
+from tests.unit.core.build import FEW, co, flavors, item, one, pods, quota
 
 GPU = FlavorResource("f", "gpu")
 STRICT = QueueingStrategy.STRICT_FIFO
@@ -217,6 +217,7 @@ def test_no_cluster(retry_at: float | None, personal: bool) -> None:
 LIMIT = st.none() | st.integers(0, 6)
 
 
+@FEW
 @given(
     st.lists(st.tuples(st.integers(0, 8), LIMIT, LIMIT, st.booleans()), min_size=3, max_size=3),
     st.integers(0, 8),

@@ -15,6 +15,7 @@ from federation.core.quantity import (
     parse_resources,
     scale,
 )
+from tests.unit.core.build import FEW
 
 READ = [
     ("cpu", "1", 1000),
@@ -90,6 +91,7 @@ def test_format(resource: str, amount: int, text: str) -> None:
     assert format_quantity(resource, amount) == text
 
 
+@FEW
 @given(
     st.sampled_from(["cpu", "memory", "hugepages-2Mi", "nvidia.com/gpu"]),
     st.integers(-(2**62), 2**62),

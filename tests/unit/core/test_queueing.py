@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from federation.core.queueing import member, shape
 from federation.core.types import Pending, Toleration
-from tests.unit.core.build import item, pods
+from tests.unit.core.build import FEW, item, pods
 
 UIDS = st.uuids().map(str)
 MILLISECONDS = st.integers(0, 2**41).map(lambda ms: ms / 1000)
@@ -28,6 +28,7 @@ def rank(entry: tuple[Pending, bool]) -> tuple[bool, int, int, str]:
     return not sticky, -what.priority, int(what.created * 1000), what.uid
 
 
+@FEW
 @given(st.lists(st.tuples(ITEMS, st.booleans()), max_size=12))
 def test_text_order_is_kueues_order(entries: list[tuple[Pending, bool]]) -> None:
     """Sticky, priority descending, creation ascending, UID: for any items."""
@@ -35,6 +36,7 @@ def test_text_order_is_kueues_order(entries: list[tuple[Pending, bool]]) -> None
     assert [rank(entry) for entry in by_text] == sorted(rank(entry) for entry in entries)
 
 
+@FEW
 @given(ITEMS, st.booleans())
 def test_uid_and_shape_can_be_cut_out(what: Pending, sticky: bool) -> None:
     """The index finds the UID from the 22nd character to the last nine, the shape in the last 8."""

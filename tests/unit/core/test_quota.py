@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from federation.core.quota import QuotaTree
 from federation.core.types import ClusterQueue, Cohort, FlavorResource, Quota
-from tests.unit.core.build import co, cq, group, one, quota
+from tests.unit.core.build import FEW, co, cq, group, one, quota
 
 GPU = FlavorResource("f", "gpu")
 
@@ -193,6 +193,7 @@ def usage_of_all(tree: QuotaTree) -> dict[str, int]:
     return {name: node.usage.get(GPU, 0) for name, node in nodes.items()}
 
 
+@FEW
 @given(trees(), CHARGES, st.randoms(use_true_random=False))
 def test_remove_undoes_add(
     drawn: tuple[list[ClusterQueue], list[Cohort]], charges: list[tuple[str, int]], rng: object
@@ -212,6 +213,7 @@ def test_remove_undoes_add(
     assert usage_of_all(tree) == before
 
 
+@FEW
 @given(trees(), CHARGES)
 def test_usage_above_is_what_is_not_local(
     drawn: tuple[list[ClusterQueue], list[Cohort]], charges: list[tuple[str, int]]
@@ -226,6 +228,7 @@ def test_usage_above_is_what_is_not_local(
         assert node.usage.get(GPU, 0) == shared
 
 
+@FEW
 @given(trees(), CHARGES)
 def test_taking_what_is_available(
     drawn: tuple[list[ClusterQueue], list[Cohort]], charges: list[tuple[str, int]]
