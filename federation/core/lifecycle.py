@@ -36,9 +36,8 @@ def step(
 
 
 def wake_at(state: JobState) -> float | None:
-    """When a Tick is due, in seconds since the epoch."""
-    times = [t for t in (state.deadline, state.retry_at) if t is not None]
-    return min(times) if times else None
+    """When a Tick is due, in seconds since the epoch: nothing is planned before a retry is."""
+    return state.deadline if state.retry_at is None else state.retry_at
 
 
 def _apply(state: JobState, event: on.Event, now: float) -> JobState:
@@ -60,12 +59,18 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
         case on.Done():
             return replace(state, busy=False, failures=0)
         case on.Failed(after):
-            return replace(state, busy=False, failures=state.failures + 1, retry_at=now + after)
+            return _failed(state, now + after)
         case on.OfferRefused(cluster, reason, message):
             return _offer_refused(state, cluster, reason, message, now)
         case on.BindLost():
             return replace(state, busy=False, admission=None, choice=None, queued=False)
     return state  # Tick and Resync only ask for a plan
+
+
+def _failed(state: JobState, retry_at: float) -> JobState:
+    """It may have been the Enqueue that failed; to enqueue once more changes nothing."""
+    failures = state.failures + 1
+    return replace(state, busy=False, failures=failures, retry_at=retry_at, queued=False)
 
 
 def _local_seen(state: JobState, local: LocalJob | None) -> JobState:

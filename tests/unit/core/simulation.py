@@ -91,6 +91,7 @@ class World:
         self.pods: dict[str, tuple[str, str]] = {}
         """UID of a copy whose pods run or are stopping, to (cluster, local UID)."""
         self.attempts: dict[str, int] = {}
+        self.submitted = 0
         self.stopped_queue = False
         self.charged: dict[str, int] = {}
         self.shell = Shell()
@@ -110,6 +111,7 @@ class World:
 
     def submit(self) -> str:
         """Create the job; the admission policy has suspended it."""
+        self.submitted += 1
         template: Json = {
             "spec": {
                 "restartPolicy": "Never",
@@ -218,7 +220,8 @@ class World:
         status = copying.deepcopy(job["status"])
         uid, stamp = job["metadata"]["uid"], self._stamp()
         if how == "up" or not status.get("startTime"):
-            status.update(startTime=stamp, active=1, ready=1)
+            status.setdefault("startTime", stamp)
+            status.update(active=1, ready=1)
             self.pods[uid] = (cluster, _local_uid(job))
         elif how in ("ended", "failed"):
             kind = "succeeded" if how == "ended" else "failed"
@@ -386,10 +389,14 @@ class World:
                     self._attempt(uid, effects[0])
         self.shell = Shell()
         self.charged = {}
+        uids = [obj["metadata"]["uid"] for obj in self.kubes[HOME].items(JOBS)]
+        uids += [records.owner_uid(obj) for obj in self.kubes[HOME].items(WORKLOADS)]
+        self.shell.states = {uid: JobState(busy=True) for uid in uids}
         for stream in self.streams[:2]:
             self.relist(stream)
         for uid in list(self.shell.states):
             self._check_queue(uid)
+            self.feed(uid, on.Done())
 
     def _attempt(self, uid: str, effect: do.Effect) -> None:
         try:
@@ -698,6 +705,18 @@ class World:
             if due is not None and due <= self.now and not state.busy:
                 self.feed(uid, on.Tick())
 
+    def due(self) -> list[float]:
+        """Deadlines of all jobs, those of refusals included."""
+        times = [at for s in self.shell.states.values() if (at := wake_at(s)) is not None]
+        for uid, state in self.shell.states.items():
+            if uid in self.shell.queue:
+                times += [r.until for r in state.refusals.values() if r.until > self.now]
+        return times
+
+    def pass_to_deadline(self) -> None:
+        """Time goes by until the next of them."""
+        self.pass_time(max(0.0, min(self.due()) - self.now) + 0.001)
+
     # Truths
 
     def check(self) -> None:
@@ -792,22 +811,9 @@ class World:
 
     def _wait(self) -> bool:
         """Nothing happens by itself: let time pass to the next deadline, if there is one."""
-        times = [due for s in self.shell.states.values() if (due := wake_at(s)) is not None]
-        times += [
-            refusal.until
-            for uid, state in self.shell.states.items()
-            if uid in self.shell.queue
-            for refusal in state.refusals.values()
-        ]
-        later = [due for due in times if due > self.now]
-        if not times or (not later and not any(due <= self.now for due in times)):
+        if not self.due():
             return False
-        due = min(times)
-        if due <= self.now and not any(
-            (at := wake_at(s)) is not None and at <= self.now for s in self.shell.states.values()
-        ):
-            return False
-        self.pass_time(max(0.0, due - self.now) + 0.001)
+        self.pass_to_deadline()
         return True
 
     def check_end(self) -> None:

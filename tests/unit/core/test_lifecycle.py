@@ -567,11 +567,20 @@ def test_quota_is_held_once(state: JobState, amount: int) -> None:
     assert (sum(held.usage().values()) if held else 0) == amount
 
 
-def test_wake_at_is_the_earliest() -> None:
-    """Of the deadline of an offer and the next try."""
+def test_wake_at() -> None:
+    """The deadline of an offer; but nothing is done before the time of the next try has come."""
     assert wake_at(JobState()) is None
-    assert wake_at(JobState(deadline=5.0, retry_at=3.0)) == 3.0
     assert wake_at(JobState(deadline=5.0)) == 5.0
+    assert wake_at(JobState(retry_at=7.0)) == 7.0
+    assert wake_at(JobState(deadline=5.0, retry_at=7.0)) == 7.0
+
+
+def test_a_job_that_could_not_be_queued_is_queued_again() -> None:
+    """Nobody would ever look at it otherwise."""
+    state, effects = go(known(local(), record()), on.Resync())
+    assert effects == (do.Enqueue(),)
+    state, _ = go(state, on.Failed(1.0))
+    assert go(state, on.Tick(), now=NOW + 1)[1] == (do.Enqueue(),)
 
 
 # Removal
