@@ -50,13 +50,14 @@ class Controller:
         self._held: list[tuple[str, on.Event]] | None = []
 
     def start(self) -> None:
-        """Begin to act on what the first listings brought: jobs first, then their Workloads."""
+        """Begin to act on what the first listings brought, once all of it is known."""
         held, self._held = self._held or [], None
+        self.states.update({uid: JobState(busy=True) for uid, _ in held})
+        for uid, event in held:
+            self.feed(uid, event)
         self.quotas_changed()
-        for first in (on.LocalSeen, on.RecordSeen):
-            for uid, event in held:
-                if isinstance(event, first):
-                    self.feed(uid, event)
+        for uid in list(self.states):
+            self.feed(uid, on.Done())
 
     async def aclose(self) -> None:
         """Stop acting; running effects are cancelled, and derived again by the next manager."""
