@@ -1,4 +1,4 @@
-"""Print what registers a worker cluster: `python docs/join.py NAME KUBECONFIG | kubectl apply -f -`.
+"""Print what registers a worker: `python docs/join.py NAME KUBECONFIG | kubectl apply -f -`.
 
 The kubeconfig is that of the worker's ServiceAccount fedq-system/fedq-mirror, with CA and token
 inline. Printed are the Secret with it, the MultiKueueCluster, and the ServiceAccount `agent-NAME`

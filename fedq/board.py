@@ -11,6 +11,7 @@ from typing import Self
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from fedq.jobview import JobState, JobView
 
@@ -77,9 +78,10 @@ class Board:
         for view in rows:
             style = _STYLES.get(view.state, "")
             why = view.message if view.state in (JobState.PENDING, JobState.FAILED) else ""
-            state = f"[{style}]{view.state}[/]" if style else view.state.value
-            cluster = _cluster(view)
-            table.add_row(view.name, view.queue, str(view.priority), state, cluster, why)
+            cells = (view.name, view.queue, str(view.priority), view.state.value, _cluster(view))
+            plain = [Text(cell) for cell in (*cells, why)]  # a message may look like markup
+            plain[3].stylize(style)
+            table.add_row(*plain)
         return table
 
 
