@@ -49,6 +49,7 @@ class Manager:
         self.controller.run_effects = runner.run
         self.controller.on_release = self.dispatcher.reactivate
         self.controller.on_queued = self.dispatcher.wake
+        self.controller.on_void = self.clusters.offer_void
         self.queue.on_lost = self.dispatcher.wake
         self._status = QueueStatus(client, self.catalog, self.controller.states)
         self._catalog_dirty = asyncio.Event()

@@ -132,6 +132,11 @@ class Clusters:
             return Health(False, "AgentSilent", text)
         return link.health
 
+    def offer_void(self, uid: str, cluster: str) -> None:
+        """An offer that was decided on is not made."""
+        if (link := self.links.get(cluster)) is not None:
+            link.ledger.ended(uid, 0)
+
     def clusters_for(self, checks: tuple[str, ...]) -> list[str] | str:
         """Clusters that a queue with these checks may use, in order; or what is wrong."""
         for name in checks:

@@ -42,6 +42,7 @@ class Controller:
         self.run_effects: Callable[[str, tuple[do.Effect, ...]], Any] | None = None
         self.on_release: Callable[[], None] = lambda: None
         self.on_queued: Callable[[], None] = lambda: None
+        self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
         self._bodies: OrderedDict[str, Json] = OrderedDict()
         self._jobs: dict[ObjectKey, str] = {}
         self._workloads: dict[ObjectKey, str] = {}
@@ -81,6 +82,7 @@ class Controller:
         after, effects = step(state, event, time.time(), batch_job.is_behind)
         self.states[uid] = after
         self._charge(state, after)
+        self._free_offer(uid, state, after)
         self._set_timer(uid, after)
         if effects:
             self._spawn(uid, effects)
@@ -117,6 +119,11 @@ class Controller:
         if old is not None and new is None:
             self.on_release()
 
+    def _free_offer(self, uid: str, before: JobState, after: JobState) -> None:
+        """Say when a decision was given up: its cluster has that room again."""
+        if before.choice is not None and after.choice is None and after.bound is None:
+            self.on_void(uid, before.choice.cluster)
+
     def forget(self, uid: str) -> None:
         """Drop all memory of a job."""
         state = self.states.pop(uid, None)
@@ -125,6 +132,7 @@ class Controller:
             timer.cancel()
         if state:
             self._charge(state, JobState())
+            self._free_offer(uid, state, JobState())
 
     # The catalog
 
@@ -231,6 +239,9 @@ class Controller:
         meta = obj["metadata"]
         self._workloads[ObjectKey(meta["namespace"], meta["name"])] = uid
         self.feed(uid, on.RecordSeen(records.read_record(obj)))
+        state = self.states.get(uid)
+        if state is not None and state.bound is None and state.local is not None:
+            self._check_queue(uid, state)  # it may have been stopped while the job was bound
 
     def workload_deleted(self, obj: Json) -> None:
         """A Workload is gone."""

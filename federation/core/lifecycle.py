@@ -26,7 +26,7 @@ def step(
 
     `behind` is the job kind's comparison of the local status with the copy's.
     """
-    state = _apply(state, event, now)
+    state = _void(_apply(state, event, now))
     if state.retry_at is not None and now >= state.retry_at:
         state = replace(state, retry_at=None)
     if state.busy or state.retry_at is not None:
@@ -65,6 +65,19 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
         case on.BindLost():
             return replace(state, busy=False, admission=None, choice=None, queued=False)
     return state  # Tick and Resync only ask for a plan
+
+
+def _void(state: JobState) -> JobState:
+    """A decision holds quota only for a job that can still be bound."""
+    local, record = state.local, state.record
+    if state.choice is None or (
+        local
+        and record
+        and record.active
+        and not (local.terminating or local.finished or local.problem or record.finished)
+    ):
+        return state
+    return replace(state, admission=None, choice=None)
 
 
 def _failed(state: JobState, retry_at: float) -> JobState:
