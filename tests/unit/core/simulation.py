@@ -91,6 +91,10 @@ class World:
         self.pods: dict[str, tuple[str, str]] = {}
         """UID of a copy whose pods run or are stopping, to (cluster, local UID)."""
         self.attempts: dict[str, int] = {}
+        self.offered: set[str] = set()
+        self.offers: dict[str, tuple[int, str]] = {}
+        self.squatters: set[str] = set()
+        self.workload_deleted = False
         self.submitted = 0
         self.stopped_queue = False
         self.charged: dict[str, int] = {}
@@ -135,8 +139,13 @@ class World:
         return self._find(HOME)
 
     def workload(self) -> Json | None:
-        """Its Workload."""
-        return next(iter(self.kubes[HOME].items(WORKLOADS)), None)
+        """Its Workload; without it that of a job that is gone."""
+        job = self.job()
+        uid = job["metadata"]["uid"] if job else ""
+        found = self.kubes[HOME].items(WORKLOADS)
+        return next((obj for obj in found if records.owner_uid(obj) == uid), None) or next(
+            iter(found), None
+        )
 
     def _find(self, cluster: str) -> Json | None:
         return self.kubes[cluster].objects.data.get(JOBS, {}).get((NAMESPACE, NAME))
@@ -144,7 +153,8 @@ class World:
     def copies(self) -> Iterator[tuple[str, Json]]:
         """All copies on workers."""
         for name in self.workers:
-            if (found := self._find(name)) is not None:
+            found = self._find(name)
+            if found is not None and _local_uid(found):
                 yield name, found
 
     def set_suspend(self, suspend: bool) -> None:
@@ -172,6 +182,25 @@ class World:
         for uid, state in list(self.shell.states.items()):
             if state.bound is None and state.local is not None:
                 self._check_queue(uid)
+
+    def delete_workload(self) -> None:
+        """A person deletes the Workload of a living job."""
+        found = self.workload()
+        assert found is not None
+        self.workload_deleted = True
+        self.kubes[HOME].delete(WORKLOADS, found["metadata"]["name"], NAMESPACE)
+
+    def squat(self, cluster: str) -> None:
+        """Somebody creates a Job of the same name on a worker."""
+        template = {"spec": {"restartPolicy": "Never", "containers": []}}
+        meta = {"name": NAME, "namespace": NAMESPACE}
+        self.kubes[cluster].create(JOBS, {"metadata": meta, "spec": {"template": template}})
+        self.squatters.add(cluster)
+
+    def unsquat(self, cluster: str) -> None:
+        """And deletes it."""
+        self.squatters.discard(cluster)
+        self.kubes[cluster].delete(JOBS, NAME, NAMESPACE)
 
     # Agents and the Job controllers of the workers
 
@@ -340,7 +369,8 @@ class World:
         assert obj is not None
         gone = change.new is None
         if name != HOME:
-            self._see_copy(name, obj, gone=gone)
+            if _local_uid(obj):  # watched by the label of the origin
+                self._see_copy(name, obj, gone=gone)
         elif res == JOBS and gone:
             self._job_gone(obj["metadata"]["uid"])
         elif res == JOBS:
@@ -358,6 +388,7 @@ class World:
         self.positions[stream] = len(objects.history)
         self.shell.synced.add(name)
         if name != HOME:
+            items = [obj for obj in items if _local_uid(obj)]
             for obj in items:
                 self._see_copy(name, obj)
             self._inventory(name, {_local_uid(obj) for obj in items}, objects.version)
@@ -548,7 +579,7 @@ class World:
         if state.record is None:
             return _nothing
         name = state.record.key.name
-        found = self.workload()
+        found = self.kubes[HOME].objects.data.get(WORKLOADS, {}).get((NAMESPACE, name))
         if found is not None and found["metadata"]["uid"] == state.record.uid:
             self.kubes[HOME].delete(WORKLOADS, name, NAMESPACE)
         return lambda: self._workload_gone(name)
@@ -568,6 +599,8 @@ class World:
                     local, batch_job.merge_status(local.status, remote.status)
                 )
             case do.ResetStatus():
+                if not local.suspended:
+                    raise Again(0.05)
                 return self._replace_status(
                     local, batch_job.reset_status(local.status, self._stamp())
                 )
@@ -722,6 +755,10 @@ class World:
     def check(self) -> None:
         """What must hold at every moment."""
         self._check_one_runs()
+        for cluster in self.squatters:
+            found = self._find(cluster)
+            assert found is not None, "a foreign job was touched"
+            assert not _local_uid(found), "a foreign job was replaced"
         self._check_attempts()
         self._check_record()
 
@@ -738,25 +775,31 @@ class World:
             assert len(found) == 1, f"job {local_uid} runs more than once: {sorted(found)}"
 
     def _check_attempts(self) -> None:
-        found = self.workload()
-        if found is not None:
-            uid, attempt = records.owner_uid(found), records.read_record(found).attempt
+        """In the record they only grow; each copy has one that no other cluster had."""
+        for found in self.kubes[HOME].items(WORKLOADS):
+            uid, attempt = found["metadata"]["uid"], records.read_record(found).attempt
             assert attempt >= self.attempts.get(uid, 0), "the attempt went back"
             self.attempts[uid] = attempt
+        for cluster, job in self.copies():
+            uid, offer = job["metadata"]["uid"], (mirrored_attempt(job), cluster)
+            if uid in self.offered:
+                continue
+            self.offered.add(uid)
+            last = self.offers.get(_local_uid(job), (0, ""))
+            new = offer == last or offer[0] > last[0] or self.workload_deleted
+            assert new, f"offer {offer} after {last}"
+            self.offers[_local_uid(job)] = offer
 
     def _check_record(self) -> None:
         """A copy that runs is bound in the record: its quota is not given away."""
-        found = self.workload()
-        if found is None:
+        if self.workload_deleted:
             return
-        record = records.read_record(found)
-        for cluster, job in self.copies():
-            meta = job["metadata"]
-            if _local_uid(job) != records.owner_uid(found) or job["spec"]["suspend"]:
+        found = self.workload()
+        for cluster in self.live():
+            job = self.kubes[cluster].get(JOBS, NAME, NAMESPACE)
+            if found is None or _local_uid(job) != records.owner_uid(found):
                 continue
-            if batch_job.finished(job["status"]) or "deletionTimestamp" in meta:
-                continue
-            bound = record.binding
+            bound = records.read_record(found).binding
             assert bound is not None, f"a copy runs on {cluster} and the record is not bound"
             assert (bound.cluster, bound.attempt) == (cluster, mirrored_attempt(job))
 
@@ -774,6 +817,8 @@ class World:
         shell = self.shell
         if self.stopped_queue:
             self.stop_queue(False)
+        elif self.squatters:
+            self.unsquat(min(self.squatters))
         elif self._reap_one():
             pass
         elif shell.running:
@@ -826,7 +871,10 @@ class World:
             assert self.shell.states == {}, "a deleted job is remembered"
             assert self.charged == {}, "a deleted job holds quota"
             return
-        assert found is not None
+        if found is None:
+            assert self.workload_deleted, "the Workload is missing"
+            assert batch_job.finished(job["status"]), "a job without Workload is stuck"
+            return
         record = records.read_record(found)
         assert sum(self.charged.values()) == 0, "quota is held at the end"
         if not record.active and not record.finished:

@@ -548,6 +548,28 @@ def test_attempt_survives_in_the_copies() -> None:
     assert planned(state) == (do.Bind("b", 7), do.Offer("b", 7))
 
 
+CHOSEN = {"admission": admission(), "choice": Choice("a", "q", {})}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        known(local(), record(active=False), **CHOSEN),
+        known(local(), None, **CHOSEN),
+        known(local(), record(finished=True), **CHOSEN),
+        known(local(problem="not ours"), record(), **CHOSEN),
+        known(local(terminating=True), record(), **CHOSEN),
+        known(replace(STARTED, finished="Failed"), record(), **CHOSEN),
+        known(None, record(), **CHOSEN),
+    ],
+)
+def test_a_decision_that_cannot_be_bound_any_more(state: JobState) -> None:
+    """The job was held, ended or deleted before the binding was written: its quota is free."""
+    after, effects = go(state, on.Resync())
+    assert (after.choice, after.holds) == (None, None)
+    assert not any(isinstance(effect, do.Bind) for effect in effects)
+
+
 HELD = admission(amount=3)
 
 

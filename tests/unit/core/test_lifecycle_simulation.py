@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from federation.edge.resources import JOBS, WORKLOADS
+from federation.edge.resources import JOBS
 from federation.jobs import batch_job
-from tests.unit.core.simulation import HOME, World
+from tests.unit.core.simulation import World
 
 Action = tuple[int, str, Callable[[], None]]
 """How likely, its name, and what it does."""
@@ -46,8 +45,9 @@ def _manager(world: World) -> Iterator[Action]:
 
 
 def _faults(world: World) -> Iterator[Action]:
-    yield 1, "restart", world.restart
-    if world.shell.running:
+    if not world.workload_deleted:  # with the record goes what a new manager could know
+        yield 1, "restart", world.restart
+    if world.shell.running and not world.workload_deleted:
         yield 1, "restart, the write takes hold", partial(world.restart, held=True)
     for stream in world.streams:
         yield 1, f"relist {stream[0]} {stream[1].plural}", partial(world.relist, stream)
@@ -64,6 +64,11 @@ def _workers(world: World) -> Iterator[Action]:
             yield weight, f"pods {how} on {cluster}", partial(world.run_pods, cluster, how)
         yield 1, f"halt {cluster}", partial(world.halt, cluster)
         yield 1, f"lose {cluster}", partial(world.lose, cluster)
+    for cluster in world.workers:
+        if cluster in world.squatters:
+            yield 1, f"foreign job leaves {cluster}", partial(world.unsquat, cluster)
+        elif world.kubes[cluster].items(JOBS) == []:
+            yield 1, f"foreign job on {cluster}", partial(world.squat, cluster)
     for uid in world.stopping():
         yield 10, "reap", partial(world.reap, uid)
     for cluster in world.collectable():
@@ -83,6 +88,8 @@ def _people(world: World) -> Iterator[Action]:
     if (found := world.workload()) is not None:
         active = found["spec"].get("active", True)
         yield 1, "hold or release", partial(world.set_active, not active)
+        if not world.workload_deleted:
+            yield 1, "delete the Workload", world.delete_workload
     if "deletionTimestamp" in job["metadata"]:
         yield 5, "the deletion ends", world.reap_home
     else:
