@@ -1,0 +1,265 @@
+"""The Workload as the record: what is written is accepted, and read back as it was meant."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from federation.api import record as records
+from federation.api.names import ConditionType
+from federation.api.workload import Workload
+from federation.core.facts import Binding, Record
+from federation.core.types import Admission, PodSetAssignment
+from federation.edge.resources import WORKLOADS
+from federation.jobs import batch_job
+from tests.fakes.kube_api import FakeKube
+from tests.fakes.patches import Refused
+
+Json = dict[str, Any]
+T0, T1, T2, T3 = (f"2026-01-01T00:00:0{n}Z" for n in range(4))
+ADMISSION = Admission(
+    "q",
+    (
+        PodSetAssignment(
+            "main", 2, {"cpu": "spot", "memory": "spot"}, {"cpu": 1500, "memory": 3 * 2**30}
+        ),
+    ),
+)
+BINDING = Binding("a", 3, 7, T1)
+
+JOB: Json = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {
+        "name": "j",
+        "namespace": "team",
+        "uid": "u",
+        "resourceVersion": "5",
+        "creationTimestamp": T0,
+        "labels": {"kueue.x-k8s.io/queue-name": "lq"},
+    },
+    "spec": {
+        "parallelism": 2,
+        "completions": 2,
+        "suspend": True,
+        "managedBy": "kueue.x-k8s.io/multikueue",
+        "template": {
+            "metadata": {"labels": {"a": "b"}, "creationTimestamp": None},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+
+
+class Stored:
+    """One Workload on the fake API."""
+
+    def __init__(self) -> None:
+        self.fake = FakeKube(namespaces=("team",))
+        body = records.manifest(JOB, batch_job.local_job(JOB), "Job", 5, None)
+        self.name = self.fake.create(WORKLOADS, body)["metadata"]["name"]
+
+    @property
+    def obj(self) -> Json:
+        return self.fake.get(WORKLOADS, self.name, "team")
+
+    @property
+    def record(self) -> Record:
+        return records.read_record(self.obj)
+
+    def write(self, body: Json) -> Record:
+        """Apply a status patch, and have the object validated by the model the CRD is made of."""
+        self.fake.merge(WORKLOADS, self.name, body, "team", status=True)
+        Workload.from_wire(self.obj)
+        return self.record
+
+    def condition(self, kind: ConditionType) -> Json:
+        found = records.find(self.obj["status"], kind)
+        assert found is not None, kind
+        return found
+
+    def bound(self) -> Record:
+        return self.write(records.bind_patch(self.record, ADMISSION, BINDING, "check"))
+
+
+@pytest.fixture
+def stored() -> Stored:
+    return Stored()
+
+
+def test_a_new_record(stored: Stored) -> None:
+    """Created for the job, owned by it, with nothing reserved."""
+    record = stored.record
+    assert (record.active, record.priority, record.attempt) == (True, 5, 0)
+    assert (record.admission, record.binding, record.admitted, record.finished) == (
+        None,
+        None,
+        False,
+        False,
+    )
+    assert records.owner_uid(stored.obj) == "u"
+    spec = stored.obj["spec"]
+    assert spec["queueName"] == "lq"
+    assert spec["podSets"] == [
+        {
+            "name": "main",
+            "count": 2,
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": JOB["spec"]["template"]["spec"],
+            },
+        }
+    ]
+
+
+def test_bind(stored: Stored) -> None:
+    """The commit point: reservation, cluster and attempt in one write, read back as written."""
+    record = stored.bound()
+    assert record.binding == BINDING
+    assert record.attempt == 3
+    assert record.admission == ADMISSION
+    assert not record.admitted
+    assert stored.condition(ConditionType.QUOTA_RESERVED) == {
+        "type": "QuotaReserved",
+        "status": "True",
+        "reason": "QuotaReserved",
+        "message": "Quota reserved in ClusterQueue q",
+        "lastTransitionTime": T1,
+    }
+    (check,) = stored.obj["status"]["admissionChecks"]
+    assert (check["name"], check["state"]) == ("check", "Pending")
+
+
+def test_the_whole_way(stored: Stored) -> None:
+    """Bound, admitted, finished: each accepted on top of the other; times move with the status."""
+    record = stored.write(records.admit_patch(stored.bound(), "a", "check", T2))
+    assert record.admitted
+    assert stored.obj["status"]["clusterName"] == "a"
+    assert stored.obj["status"]["admissionChecks"][0]["state"] == "Ready"
+    record = stored.write(records.finish_patch(record, "Complete", "well done", T3))
+    assert record.finished
+    assert stored.condition(ConditionType.FINISHED)["reason"] == "Succeeded"
+    times = {c["type"]: c["lastTransitionTime"] for c in stored.obj["status"]["conditions"]}
+    assert times == {"QuotaReserved": T1, "Admitted": T2, "Finished": T3}
+
+
+def test_failed(stored: Stored) -> None:
+    """The reason of the end is Kueue's word."""
+    stored.write(records.finish_patch(stored.record, "Failed", "", T1))
+    assert stored.condition(ConditionType.FINISHED)["reason"] == "Failed"
+
+
+def test_unbind_an_offer(stored: Stored) -> None:
+    """Nothing is reserved, the attempt stays, and it was not evicted."""
+    record = stored.write(records.unbind_patch(stored.bound(), "Refused", "no room", False, T2))
+    assert (record.binding, record.admission, record.attempt) == (None, None, 3)
+    assert (record.reason, record.message) == ("Refused", "no room")
+    assert records.find(stored.obj["status"], ConditionType.EVICTED) is None
+    assert "admissionChecks" not in stored.obj["status"]
+    assert stored.condition(ConditionType.QUOTA_RESERVED)["lastTransitionTime"] == T2
+
+
+def test_evicted_and_bound_again(stored: Stored) -> None:
+    """Evicted while admitted; a new reservation ends that (kueue-admission.md §2.1)."""
+    record = stored.write(records.admit_patch(stored.bound(), "a", "", T1))
+    record = stored.write(records.unbind_patch(record, "EvictedOnWorkerCluster", "gone", True, T2))
+    assert not record.admitted
+    assert stored.condition(ConditionType.ADMITTED)["reason"] == "NoReservation"
+    assert stored.condition(ConditionType.EVICTED)["status"] == "True"
+    assert stored.condition(ConditionType.REQUEUED)["status"] == "True"
+    assert "clusterName" not in stored.obj["status"]
+    again = replace(BINDING, cluster="b", attempt=4, bound_at=T3)
+    record = stored.write(records.bind_patch(record, ADMISSION, again, ""))
+    assert record.binding == again
+    assert stored.condition(ConditionType.EVICTED)["status"] == "False"
+
+
+def test_waiting(stored: Stored) -> None:
+    """The reason is written; the time moves only when the status does."""
+    record = stored.write(records.waiting_patch(stored.record, "WaitingForQuota", "0 free", T1))
+    assert (record.reason, record.message) == ("WaitingForQuota", "0 free")
+    record = stored.write(records.waiting_patch(record, "ExceedsMaxQuota", "never", T2))
+    condition = stored.condition(ConditionType.QUOTA_RESERVED)
+    assert (condition["reason"], condition["lastTransitionTime"]) == ("ExceedsMaxQuota", T1)
+
+
+def test_a_message_of_any_length(stored: Stored) -> None:
+    """It is cut to what the API accepts."""
+    record = stored.write(records.waiting_patch(stored.record, "WaitingForQuota", "x" * 40000, T1))
+    assert len(record.message) == 32768
+
+
+@pytest.mark.parametrize("kind", ["bind", "admit", "finish", "unbind", "waiting"])
+def test_a_writer_that_is_behind_loses(stored: Stored, kind: str) -> None:
+    """Every patch names the version it was decided on."""
+    old = stored.record
+    stored.write(records.waiting_patch(old, "WaitingForQuota", "0 free", T1))
+    patches = {
+        "bind": records.bind_patch(old, ADMISSION, BINDING, ""),
+        "admit": records.admit_patch(old, "a", "", T1),
+        "finish": records.finish_patch(old, "Complete", "", T1),
+        "unbind": records.unbind_patch(old, "r", "m", True, T1),
+        "waiting": records.waiting_patch(old, "r", "m", T1),
+    }
+    before = stored.obj
+    with pytest.raises(Refused) as refused:
+        stored.write(patches[kind])
+    assert refused.value.reason == "Conflict"
+    assert stored.obj == before
+
+
+def test_other_conditions_are_kept(stored: Stored) -> None:
+    """A patch replaces the list: conditions of other writers stay in it."""
+    other = {
+        "type": "Custom",
+        "status": "True",
+        "reason": "R",
+        "message": "",
+        "lastTransitionTime": T0,
+    }
+    stored.write({"status": {"conditions": [other]}})
+    stored.bound()
+    assert other in stored.obj["status"]["conditions"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("train", "job-train-" + hashlib.sha1(b"Job\nbatch\ntrain\nu").hexdigest()[:5]),
+        ("x" * 260, None),
+    ],
+)
+def test_workload_name(name: str, expected: str | None) -> None:
+    """Kueue's rule: kind, name, five hex digits; never longer than 253."""
+    found = records.workload_name("Job", "batch", name, "u")
+    assert expected is None or found == expected
+    assert len(found) <= 253
+    assert found != records.workload_name("Job", "batch", name, "v")
+
+
+def test_whose_workload() -> None:
+    """The controlling owner, else the label."""
+    owners = [{"uid": "x"}, {"uid": "y", "controller": True}]
+    assert records.owner_uid({"metadata": {"ownerReferences": owners}}) == "y"
+    label = {"kueue.x-k8s.io/job-uid": "z"}
+    assert records.owner_uid({"metadata": {"labels": label}}) == "z"
+    assert records.owner_uid({"metadata": {}}) == ""
+
+
+def test_a_workload_of_another_writer() -> None:
+    """What Kueue itself wrote reads: no `fedq`, a reservation, and it is held."""
+    obj = {
+        "metadata": {"name": "w", "namespace": "n", "uid": "u", "resourceVersion": "9"},
+        "spec": {"active": False},
+        "status": {
+            "conditions": [{"type": "Admitted", "status": "False", "reason": "r", "message": ""}],
+            "admission": {"clusterQueue": "q", "podSetAssignments": [{"name": "main"}]},
+        },
+    }
+    found = records.read_record(obj)
+    assert (found.active, found.priority, found.binding, found.admitted) == (False, 0, None, False)
+    assert found.admission == Admission("q", (PodSetAssignment("main", 0, {}, {}),))
+    assert records.read_record({"metadata": obj["metadata"]}).active
