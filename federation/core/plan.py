@@ -120,8 +120,9 @@ def _bound(state: JobState, local: LocalJob, record: Record, now: float, behind:
     copy = state.remote
     hold = local.suspended and record.admitted and (state.was_running or local.started)
     if copy is None:
-        unknown = record.admitted or not record.active  # a listing of the cluster will tell
-        return (state, ()) if unknown else _offer(state, record)
+        # Of an admitted one a listing of the cluster will tell. An offer may have been made or not,
+        # also for a job that is held by now: to make it again is what tells.
+        return (state, ()) if record.admitted else _offer(state, record)
     if copy.finished:
         return _finish(state, local, record, copy, behind(local, copy))
     if hold and record.active:

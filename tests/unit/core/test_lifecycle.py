@@ -523,6 +523,8 @@ def test_old_news_is_ignored(event: on.Event, kept: str) -> None:
     [
         (known(local(), record("a", 1)), (do.Offer("a", 1),)),
         (known(local(), ADMITTED), ()),
+        (known(local(), record("a", 1, active=False)), (do.Offer("a", 1),)),
+        (known(local(), replace(ADMITTED, active=False)), ()),
     ],
 )
 def test_before_the_first_listing(state: JobState, expected: Effects) -> None:
