@@ -28,6 +28,7 @@ log = structlog.get_logger(__name__)
 MAX_BATCH = 64
 BATCHES_IN_FLIGHT = 2
 RESTART_PAUSE_S = 0.3
+_STOPPED = Outcome(Result.RETRY, "Stopped", "the link to the cluster was closed")
 
 
 class ClusterLink:
@@ -44,15 +45,23 @@ class ClusterLink:
         self._handle = handle
         self._on_news = on_news
         self._queue: deque[tuple[Command, asyncio.Future[Outcome]]] = deque()
+        self._open: set[asyncio.Future[Outcome]] = set()
+        self._stopped = False
         self._wake = asyncio.Event()
         self._flights = asyncio.Semaphore(BATCHES_IN_FLIGHT)
 
     async def command(self, command: Command) -> Outcome:
-        """Have the worker carry out one command."""
+        """Have the worker carry out one command. A link that stops leaves nobody waiting."""
+        if self._stopped:
+            return _STOPPED
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._open.add(future)
         self._queue.append((command, future))
         self._wake.set()
-        return await future
+        try:
+            return await future
+        finally:
+            self._open.discard(future)
 
     async def run(self) -> None:
         """Send and listen until cancelled, then stop the worker."""
@@ -61,8 +70,10 @@ class ClusterLink:
                 tasks.create_task(self._send(tasks))
                 tasks.create_task(self._listen())
         finally:
-            for _, future in self._queue:
-                future.cancel()
+            self._stopped = True
+            for future in self._open:
+                if not future.done():
+                    future.set_result(_STOPPED)
             await self._handle.stop()
 
     async def _send(self, tasks: asyncio.TaskGroup) -> None:
