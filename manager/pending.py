@@ -76,10 +76,16 @@ class PendingQueue:
 
     async def rebuild(self) -> None:
         """Fill the index again. Raises IndexUnavailable when it cannot be reached."""
-        await self.index.fill_anew(uuid.uuid4().hex, list(self._items.values()))
+        filled = dict(self._items)
+        await self.index.fill_anew(uuid.uuid4().hex, list(filled.values()))
         self.lost, self.problem = False, ""
         self.rebuilds += 1
-        log.info("index.filled", workloads=len(self._items))
+        log.info("index.filled", workloads=len(filled))
+        for uid in filled.keys() - self._items.keys():  # dropped while it was being filled
+            await self._try(self.index.drop(uid))
+        for uid, item in list(self._items.items()):
+            if filled.get(uid) is not item:
+                await self._try(self.index.enqueue(item))
 
 
 def queues_of(items: Collection[Pending]) -> list[str]:
