@@ -106,7 +106,9 @@ class EffectRunner:
         match effect:
             case do.Forget():
                 await self._queue.drop(uid)
-                self._controller.forget(uid)
+                state = self._state(uid)
+                if state.local is None and state.record is None:  # nothing came up meanwhile
+                    self._controller.forget(uid)
             case do.Dequeue():
                 await self._queue.drop(uid)
             case do.Enqueue():
