@@ -484,8 +484,9 @@ class World:
         match effect:
             case do.Forget():
                 self.shell.queue.discard(uid)
-                self.shell.states.pop(uid, None)
-                self.charged.pop(uid, None)
+                if state.local is None and state.record is None:
+                    self.shell.states.pop(uid, None)
+                    self.charged.pop(uid, None)
             case do.Dequeue():
                 self.shell.queue.discard(uid)
             case do.Enqueue():
