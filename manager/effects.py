@@ -247,7 +247,7 @@ class EffectRunner:
                 wanted = batch_job.merge_status(local.status, state.remotes[cluster].status)
                 return await self._put_status(local, wanted)
             case do.ResetStatus():
-                if not local.suspended:  # a person resumed it meanwhile: plan again
+                if not local.suspended or local.finished:  # resumed or ended meanwhile: plan again
                     raise _Again("", AFTER_CONFLICT_S)
                 cleared = batch_job.reset_status(local.status, _now())
                 return await self._put_status(local, cleared)
