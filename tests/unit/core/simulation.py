@@ -600,7 +600,7 @@ class World:
                     local, batch_job.merge_status(local.status, remote.status)
                 )
             case do.ResetStatus():
-                if not local.suspended:
+                if not local.suspended or local.finished:
                     raise Again(0.05)
                 return self._replace_status(
                     local, batch_job.reset_status(local.status, self._stamp())
@@ -793,7 +793,7 @@ class World:
 
     def _check_record(self) -> None:
         """A copy that runs is bound in the record: its quota is not given away."""
-        if self.workload_deleted:
+        if self.workload_deleted or self.job() is None:
             return
         found = self.workload()
         for cluster in self.live():
