@@ -238,8 +238,8 @@ class ClusterWorker:
         if _local_uid(job) == command.local_uid and remote.attempt > command.attempt:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
         running = not remote.suspended and not remote.finished
-        await client.delete(
-            JOBS, name, namespace, uid=remote.uid,
+        await client.delete(  # as it was seen: the agent may start it at this moment
+            JOBS, name, namespace, uid=remote.uid, resource_version=str(remote.version),
             propagation="Foreground" if running else "Background",
         )  # fmt: skip
         return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
