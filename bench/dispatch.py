@@ -12,19 +12,19 @@ import asyncio
 import json
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from tenacity import AsyncRetrying, stop_after_delay, wait_fixed
 
+from bench.observer import Observer, observing
 from bench.rigged import NAMESPACE, job, rigged
 from bench.usage import api_writes, cpu_seconds, peak_memory_mb, percentiles, process_ids
-from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
-from federation.edge.kubeconfig import load_endpoint
-from federation.edge.resources import JOBS, WORKLOADS
+from federation.edge.resources import JOBS
 from fedq.stack import Stack
 
 Json = dict[str, Any]
@@ -32,97 +32,12 @@ CREATORS = 16
 RAW_WRITES = 400
 
 
-class Observer:
-    """Notes when each job reached each stage: admitted, running, complete (seconds)."""
-
-    def __init__(self) -> None:
-        self.created: dict[str, float] = {}
-        self.reached: dict[str, dict[str, float]] = defaultdict(dict)
-        self.starts: defaultdict[str, set[str]] = defaultdict(set)
-        self.changed = asyncio.Event()
-
-    def note(self, stage: str, name: str) -> None:
-        """The first time a job is seen in a stage counts."""
-        if name in self.created and name not in self.reached[stage]:
-            self.reached[stage][name] = time.monotonic()
-            self.changed.set()
-
-    def local(self, obj: Json) -> None:
-        if _is_true(obj, "Complete"):
-            self.note("complete", obj["metadata"]["name"])
-
-    def workload(self, obj: Json) -> None:
-        owners = obj["metadata"].get("ownerReferences") or [{"name": ""}]
-        if _is_true(obj, "Admitted"):
-            self.note("admitted", owners[0]["name"])
-
-    def remote(self, cluster: str, obj: Json) -> None:
-        meta = obj["metadata"]
-        if not obj["spec"].get("suspend"):
-            self.note("unsuspended", meta["name"])
-        if (obj.get("status") or {}).get("startTime"):
-            self.starts[meta["name"]].add(f"{cluster}/{meta['uid']}")
-            self.note("running", meta["name"])
-
-    async def wait(self, stage: str, count: int) -> None:
-        """Until `count` jobs reached a stage."""
-        while len(self.reached[stage]) < count:
-            self.changed.clear()
-            await self.changed.wait()
-
-    def since_create(self, stage: str) -> list[float]:
-        return [at - self.created[name] for name, at in self.reached[stage].items()]
-
-
-class _Each:
-    """Informer handler that hands every object on."""
-
-    def __init__(self, take: Callable[[Json], None]) -> None:
-        self._take = take
-
-    def on_list(self, items: Any, resource_version: str) -> None:
-        for item in items:
-            self._take(item)
-
-    def on_event(self, type: str, obj: Json) -> None:
-        if type != "DELETED":
-            self._take(obj)
-
-
-def _is_true(obj: Json, kind: str) -> bool:
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return any(c["type"] == kind and c["status"] == "True" for c in conditions)
-
-
 async def measure(stack: Stack, jobs: int, latency: bool, seconds: float) -> Json:
     """Run the benchmark on a rig that is up."""
-    clients = {
-        name: KubeClient(load_endpoint(stack.rig.kubeconfig(name)), user_agent="fedq-bench")
-        for name in stack.rig.clusters
-    }
-    observer = Observer()
-    management = clients[stack.rig.management]
-    select = Select(namespace=NAMESPACE)
-    informers = [
-        Informer(management, JOBS, _Each(observer.local), select=select),
-        Informer(management, WORKLOADS, _Each(observer.workload), select=select),
-    ]
-    for worker in stack.rig.workers:
-        take = _Each(lambda obj, worker=worker: observer.remote(worker, obj))  # type: ignore[misc]
-        informers.append(Informer(clients[worker], JOBS, take, select=select))
-    tasks = [asyncio.create_task(informer.run()) for informer in informers]
-    try:
-        for informer in informers:
-            await informer.synced.wait()
+    async with observing(stack, NAMESPACE) as (observer, clients):
         if latency:
             return await _latency(stack, clients, observer, jobs)
         return await _throughput(stack, clients, observer, jobs, seconds)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for client in clients.values():
-            await client.aclose()
 
 
 async def _throughput(
@@ -308,9 +223,11 @@ async def _status_back(
 
 
 async def _until_shown(client: KubeClient, name: str, value: int) -> float:
-    async for event in client.watch(JOBS, NAMESPACE, field_selector=f"metadata.name={name}"):
-        if (event.object.get("status") or {}).get("terminating") == value:
-            return time.monotonic()
+    watch = client.watch(JOBS, NAMESPACE, field_selector=f"metadata.name={name}")
+    async with aclosing(watch) as events:
+        async for event in events:
+            if (event.object.get("status") or {}).get("terminating") == value:
+                return time.monotonic()
     raise RuntimeError("the watch ended before the change was seen")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 import sys
 
@@ -15,11 +14,11 @@ from federation.edge.errors import ApiError
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.redis_index import RedisIndex
-from federation.edge.telemetry import configure_logging
+from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, serve
 from manager.app import Manager, ensure_origin
 from manager.local_runtime import LocalRuntime
-from manager.protocol import Runtime
+from manager.protocol import Runtime, WorkerUnavailable
 from manager.settings import ManagerSettings
 
 log = structlog.get_logger(__name__)
@@ -33,7 +32,7 @@ def start_runtime(settings: ManagerSettings) -> Runtime:
         from manager.ray_runtime import RayRuntime
 
         return RayRuntime(settings.ray_address, str(settings.state_dir / "ray"))
-    except (ImportError, ConnectionError, OSError, RuntimeError) as error:
+    except (ImportError, WorkerUnavailable) as error:
         log.error("ray.unavailable", why=str(error), instead="cluster workers in this process")
         return LocalRuntime()
 
@@ -49,7 +48,7 @@ async def _run(settings: ManagerSettings) -> None:
         index = RedisIndex(url, "")
         stack.push_async_callback(index.aclose)
         manager = Manager(client, index, runtime, origin)
-        gc.freeze()  # what start-up made lives for ever: no need to look at it again
+        settle_memory()
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(manager.run())
             web = tasks.create_task(serve(app(manager.problem, manager.status), settings.listen))

@@ -46,7 +46,7 @@ Json = dict[str, Any]
 
 PROBE_S = 5.0
 POLL_S = 10.0
-NEWS_APART_S = 0.02
+NEWS_APART_S = 0.05
 """Least time between two batches of news: under load it makes batches, idle it costs nothing."""
 _IN_FLIGHT = 32
 

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 Json = dict[str, Any]
 
 BODIES_KEPT = 5000
+AFTER_CRASH_S = 30.0
 
 
 class Controller:
@@ -91,12 +93,15 @@ class Controller:
         assert self.run_effects is not None
         task = asyncio.create_task(self.run_effects(uid, effects))
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, uid))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
+        """A bug in one effect must not end the others, nor leave its job waiting for ever."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            log.error("effects.crashed", exc_info=error)
+            log.error("effects.crashed", uid=uid, exc_info=error)
+            if uid in self.states:
+                self.feed(uid, on.Failed(AFTER_CRASH_S))
 
     def _set_timer(self, uid: str, state: JobState) -> None:
         if timer := self._timers.pop(uid, None):
@@ -277,7 +282,7 @@ class Controller:
     def _start(self, coroutine: Any) -> None:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, ""))
 
     async def _remove_orphan(self, link: ClusterLink, copy: Copy) -> None:
         """Delete a copy whose local job is gone. If it cannot be done now, it comes again with

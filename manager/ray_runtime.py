@@ -15,6 +15,7 @@ import ray
 import structlog
 from ray.exceptions import RayError
 
+from federation.edge.telemetry import settle_memory
 from manager.cluster_worker import ClusterWorker
 from manager.protocol import (
     ClusterSpec,
@@ -35,6 +36,7 @@ class _Actor:
     """The actor's side: a ClusterWorker whose `run` is started with it."""
 
     def __init__(self, spec: ClusterSpec) -> None:
+        settle_memory()
         self._worker = ClusterWorker(spec)
         self._task: asyncio.Task[None] | None = None
 
@@ -87,7 +89,10 @@ class RayRuntime:
     name = "ray"
 
     def __init__(self, address: str, temp_dir: str) -> None:
-        """`address` is empty for a local Ray, whose sockets and logs go below `temp_dir`."""
+        """`address` is empty for a local Ray, whose sockets and logs go below `temp_dir`.
+
+        Raises WorkerUnavailable when Ray cannot be had.
+        """
         options: dict[str, Any] = {"address": address} if address else {
             "address": "local",
             "num_cpus": 2,
@@ -95,7 +100,11 @@ class RayRuntime:
             "_temp_dir": temp_dir,
             "object_store_memory": 80 * 1024 * 1024,
         }  # fmt: skip
-        ray.init(namespace="fedq", log_to_driver=False, configure_logging=False, **options)
+        try:
+            ray.init(namespace="fedq", log_to_driver=False, configure_logging=False, **options)
+        except Exception as error:  # Ray raises bare Exception when its processes do not start
+            ray.shutdown()
+            raise WorkerUnavailable(f"Ray does not start: {error}") from error
 
     async def start(self, spec: ClusterSpec) -> WorkerHandle:
         """See Runtime. The actor is this manager's: it ends with it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 import sys
 import uuid
@@ -21,7 +20,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, WORKLOADS
 from federation.edge.services import guard
-from federation.edge.telemetry import configure_logging
+from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, counted, serve
 from worker_agent.agent import Agent
 from worker_agent.heartbeat import Heartbeat
@@ -87,7 +86,7 @@ async def _main(settings: AgentSettings) -> None:
         client = await stack.enter_async_context(KubeClient(worker, user_agent="fedq-agent"))
         lease = await stack.enter_async_context(KubeClient(management, user_agent="fedq-agent"))
         heartbeat = Heartbeat(lease, settings.cluster, f"agent-{uuid.uuid4()}")
-        gc.freeze()  # what start-up made lives for ever: no need to look at it again
+        settle_memory()
         task = asyncio.create_task(run(client, heartbeat, settings))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)

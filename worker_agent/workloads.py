@@ -1,7 +1,8 @@
 """The Workload beside each Job on the worker, for people and tools: never decided from.
 
-Written after the decision, off its path. Copies that end are removed by the manager within
-moments, so their Finished is written only when that has not happened after a while.
+Written after the decision, off its path. A copy gets one when it has been there for some seconds:
+what ends sooner is gone, with its copy, before anybody could look. For the same reason the end of
+a copy is written only when the manager has not removed it after a while.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ log = structlog.get_logger(__name__)
 Json = dict[str, Any]
 
 WRITERS = 4
+COPY_AFTER_S = 5.0
 FINISH_AFTER_S = 10.0
 REWRITE_S = 10.0
 
@@ -45,6 +47,7 @@ class Workloads:
         self._writing: set[str] = set()
         self._again: set[str] = set()
         self._explained: dict[str, float] = {}
+        self._seen: dict[str, float] = {}
         agent.on_change = self.mark
 
     def mark(self, uid: str) -> None:
@@ -108,8 +111,11 @@ class Workloads:
         job, record = self._agent.jobs.get(uid), self._records.get(uid)
         if job is None or job.terminating:
             self._explained.pop(uid, None)
+            self._seen.pop(uid, None)
             return None
         if record is None:
+            if job.mirrored and (young := self._first_seen(uid) + COPY_AFTER_S - self._clock()) > 0:
+                return young
             await self._create(job)
             return 0.0
         now = wire_time(datetime.now(UTC))
@@ -121,11 +127,16 @@ class Workloads:
             return await self._explain(uid, record, wait, now)
         return None
 
+    def _clock(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _first_seen(self, uid: str) -> float:
+        return self._seen.setdefault(uid, self._clock())
+
     async def _finish(self, job: WorkerJob, record: Record, now: str) -> float | None:
-        loop = asyncio.get_running_loop()
-        due = self._explained.setdefault(f"end/{job.uid}", loop.time() + FINISH_AFTER_S)
-        if job.mirrored and loop.time() < due:
-            return due - loop.time()
+        due = self._explained.setdefault(f"end/{job.uid}", self._clock() + FINISH_AFTER_S)
+        if job.mirrored and self._clock() < due:
+            return due - self._clock()
         self._explained.pop(f"end/{job.uid}", None)
         text = f"the job ended as {job.finished}"
         await self._patch(record, records.finish_patch(record, job.finished, text, now))
@@ -135,11 +146,10 @@ class Workloads:
         """A new reason at once, new numbers only now and then."""
         if (wait.reason, wait.message) == (record.reason, record.message):
             return None
-        clock = asyncio.get_running_loop().time()
         due = self._explained.get(uid, 0.0) + REWRITE_S
-        if wait.reason == record.reason and clock < due:
-            return due - clock
-        self._explained[uid] = clock
+        if wait.reason == record.reason and self._clock() < due:
+            return due - self._clock()
+        self._explained[uid] = self._clock()
         await self._patch(record, records.waiting_patch(record, wait.reason, wait.message, now))
         return None
 

@@ -10,7 +10,6 @@ token, and only errors of `federation.edge.errors` leave it (CancelledError pass
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple, Self, cast
 import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
+from pydantic_core import from_json
 
 from federation.edge.calls import PATCH_TYPES, At, Body, Call, PatchKind, lines, plan
 from federation.edge.errors import (
@@ -100,6 +100,8 @@ class KubeClient:
     async def aclose(self) -> None:
         """Close all connections. Streams that are still open end with Unreachable."""
         await self._transport.aclose()
+        for _ in range(2):  # the loop closes the sockets of what was aborted in its next rounds
+            await asyncio.sleep(0)
 
     # Reading
 
@@ -132,7 +134,12 @@ class KubeClient:
         while True:
             call = plan("list", At(res, namespace), query={**query, "continue": token})
             page = await self._object(call)
-            items += page.get("items") or ()
+            # Servers leave out in a list what a single object or a watch event says of its type.
+            type_ = {
+                "apiVersion": page.get("apiVersion", ""),
+                "kind": page.get("kind", "").removesuffix("List"),
+            }
+            items += [type_ | item for item in page.get("items") or ()]
             meta = page["metadata"]
             token = meta.get("continue", "")
             if not token:
@@ -167,7 +174,7 @@ class KubeClient:
         try:
             async with aclosing(stream):
                 async for line in stream:
-                    event = json.loads(line)
+                    event = from_json(line)
                     if event["type"] == "ERROR":
                         raise from_status(event["object"], call.description, self.cluster)
                     yield WatchEvent(event["type"], event["object"])
@@ -248,7 +255,7 @@ class KubeClient:
     async def _object(self, call: Call) -> Json:
         data = await self._send(call)
         try:
-            parsed: Json = json.loads(data)
+            parsed: Json = from_json(data)
         except ValueError as error:  # a proxy in between, or a body cut short
             raise self._unreachable(call, error) from error
         return parsed

@@ -247,6 +247,9 @@ async def test_lists_are_read_page_by_page(kube: KubeClient, ns: str) -> None:
     page = await kube.list(LEASES, ns, limit=2)
 
     assert [_name(o) for o in page.items] == [f"l{n}" for n in range(5)]
+    assert {(o["apiVersion"], o["kind"]) for o in page.items} == {
+        ("coordination.k8s.io/v1", "Lease")
+    }
     assert kube.requests["list", "leases", ""] == 3
 
 

@@ -300,7 +300,17 @@ class FakeKube(httpx.AsyncBaseTransport):
         if rest := items[limit:]:
             meta["continue"] = base64.b64encode(f"{version}/{id(rest)}".encode()).decode()
             self._pages[meta["continue"]] = rest
-        return {"kind": "List", "metadata": meta, "items": items[:limit]}
+        kind = items[0].get("kind", "") if items else ""
+        shown = [
+            {key: value for key, value in item.items() if key not in {"apiVersion", "kind"}}
+            for item in items[:limit]
+        ]
+        return {
+            "apiVersion": f"{res.group}/{res.version}".lstrip("/"),
+            "kind": f"{kind}List",
+            "metadata": meta,
+            "items": shown,
+        }
 
     def _watch(self, res: Resource, namespace: str, query: dict[str, str]) -> httpx.Response:
         matches = self._select(query, namespace)

@@ -110,7 +110,7 @@ def test_status_of_an_up_interrupted_before_ports(tmp_path: Path) -> None:
 
 def make_layout(tmp_path: Path, name: str) -> Layout:
     """A cluster's files, made."""
-    numbers = dict(zip(PORTS, range(20_000, 20_006), strict=True))
+    numbers = dict(zip(PORTS, range(20_000, 20_000 + len(PORTS)), strict=True))
     layout = Layout(name, tmp_path / name, tmp_path / "s", tmp_path / "pki", numbers)
     layout.prepare(Authority(layout.authority))
     return layout
@@ -124,7 +124,10 @@ def test_kubeconfig_is_self_contained_and_private(tmp_path: Path) -> None:
     layout.prepare(Authority(layout.authority))
 
     config = yaml.safe_load(file.read_text())
-    assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:20002"
+    assert (
+        config["clusters"][0]["cluster"]["server"]
+        == f"https://127.0.0.1:{layout.ports['kube-apiserver']}"
+    )
     assert set(config["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.stat().st_mtime_ns == before

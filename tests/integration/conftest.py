@@ -1,0 +1,101 @@
+"""Fedq on the session's rig: installed and started once, with a fresh queue for each test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fedq.stack import Stack
+
+if TYPE_CHECKING:
+    from fedq.rig.rig import Rig
+
+Json = dict[str, Any]
+API = "kueue.x-k8s.io/v1beta2"
+
+
+@pytest.fixture(scope="session")
+def stack(rig: Rig) -> Iterator[Stack]:
+    """Redis, agents and the manager with Ray actors on the session's rig."""
+    found = Stack(rig)
+    found.install()
+    for cluster in rig.clusters:
+        found.apply(cluster, [flavor()])
+    found.start()
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+@dataclass
+class Team:
+    """A namespace with one LocalQueue and one ClusterQueue of its own, on all clusters."""
+
+    stack: Stack
+    name: str
+
+    def job(self, name: str, *, seconds: float = 1.0, cpu: str = "1", pods: int = 1) -> Json:
+        """A Job in this team's queue."""
+        container = {
+            "name": "main",
+            "image": "example.invalid/none",
+            "resources": {"requests": {"cpu": cpu}},
+        }
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": name,
+                "namespace": self.name,
+                "labels": {"kueue.x-k8s.io/queue-name": self.name},
+            },
+            "spec": {
+                "parallelism": pods,
+                "completions": pods,
+                "backoffLimit": 0,
+                "template": {
+                    "metadata": {"annotations": {"fedq.io/run-seconds": str(seconds)}},
+                    "spec": {"restartPolicy": "Never", "containers": [container]},
+                },
+            },
+        }
+
+
+def flavor(name: str = "default") -> Json:
+    """A ResourceFlavor that any node matches."""
+    return {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": name}}
+
+
+def queue_objects(team: str, cpu: int) -> list[Json]:
+    """Namespace, ClusterQueue with `cpu` cores, and LocalQueue, all called `team`."""
+    quota = {"name": "cpu", "nominalQuota": cpu}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}},
+        {
+            "apiVersion": API,
+            "kind": "ClusterQueue",
+            "metadata": {"name": team},
+            "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
+        },
+        {
+            "apiVersion": API,
+            "kind": "LocalQueue",
+            "metadata": {"name": team, "namespace": team},
+            "spec": {"clusterQueue": team},
+        },
+    ]
+
+
+@pytest.fixture
+def team(stack: Stack) -> Team:
+    """A team with 20 cores on each worker and 40 on the management cluster."""
+    name = f"team-{uuid.uuid4().hex[:6]}"
+    for cluster in stack.rig.clusters:
+        stack.apply(cluster, queue_objects(name, 40 if cluster == stack.rig.management else 20))
+    return Team(stack, name)
