@@ -793,9 +793,11 @@ class World:
 
     def _check_record(self) -> None:
         """A copy that runs is bound in the record: its quota is not given away."""
-        if self.workload_deleted or self.job() is None:
+        found, current = self.workload(), self.job()
+        if self.workload_deleted or found is None or current is None:
             return
-        found = self.workload()
+        if records.owner_uid(found) != current["metadata"]["uid"]:
+            return
         for cluster in self.live():
             job = self.kubes[cluster].get(JOBS, NAME, NAMESPACE)
             if found is None or _local_uid(job) != records.owner_uid(found):
