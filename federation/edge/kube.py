@@ -10,6 +10,7 @@ token, and only errors of `federation.edge.errors` leave it (CancelledError pass
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -35,8 +36,10 @@ from federation.edge.kubeconfig import Endpoint, ssl_context
 from federation.edge.resources import Json, Resource
 
 CONNECT_TIMEOUT = 5.0
-POOL = httpx.Limits(max_connections=256, max_keepalive_connections=256, keepalive_expiry=75.0)
+MAX_CONNECTIONS = 256
 """Watches hold a connection each; the rest bounds how many requests are in flight."""
+KEEPALIVE = 75.0
+"""Seconds that an idle connection is kept."""
 
 # Not all of the lower layers' errors are translated on their way up; RuntimeError is how aiohttp
 # says that a stream or session was closed meanwhile.
@@ -341,4 +344,17 @@ class KubeClient:
 
 def _aiohttp_transport(endpoint: Endpoint) -> httpx.AsyncBaseTransport:
     verify = ssl_context(endpoint) if endpoint.server.startswith("https") else False
-    return AiohttpTransport(verify=verify, trust_env=False, limits=POOL)
+
+    def session() -> aiohttp.ClientSession:
+        """Made with the first request, in the loop that it belongs to."""
+        connector = aiohttp.TCPConnector(
+            ssl=verify,
+            limit=MAX_CONNECTIONS,
+            keepalive_timeout=KEEPALIVE,
+            # Before 3.12.7 asyncio keeps a TLS connection that was closed in the middle of a
+            # stream until the peer says goodbye; with this, closing the client ends it too.
+            enable_cleanup_closed=sys.version_info < (3, 12, 7),
+        )
+        return aiohttp.ClientSession(connector=connector, trust_env=False)
+
+    return AiohttpTransport(verify=verify, trust_env=False, client=session)
