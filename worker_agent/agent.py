@@ -14,9 +14,9 @@ from typing import Any
 import structlog
 
 from federation.api.names import Mirror
-from federation.core.cycle import Decision, Fit, Snapshot, Wait, run_cycle
+from federation.core.cycle import Decision, Snapshot, Wait, run_cycle
 from federation.core.flavors import Reason
-from federation.core.queueing import MemoryIndex
+from federation.core.queueing import MemoryIndex, shape
 from federation.core.types import Admission, Pending, ResourceFlavor
 from federation.edge.catalog import Catalog
 from federation.edge.errors import ApiError, Conflict, NotFound
@@ -218,7 +218,15 @@ class Agent:
         self._assumed[job.uid] = decision.admission
         self._recharge(job.uid, before)
         self.waits.pop(job.uid, None)
-        return [self._answer(job, self._start(job, decision))]
+        return [self._answer(job, self._start(job, self._admission(job, decision.admission)))]
+
+    def _admission(self, job: WorkerJob, admission: Admission) -> Json:
+        """The write that starts a Job, made from what is known now: the Job or a flavor may be
+        deleted before it is sent.
+        """
+        used = {name for p in admission.pod_sets for name in p.flavors.values()}
+        flavors: list[ResourceFlavor] = [self._catalog.flavors[name] for name in sorted(used)]
+        return batch_job.admission_patch(self._bodies[job.uid], admission, flavors)
 
     def _set_aside(self, job: WorkerJob, wait: Wait) -> list[Any]:
         if job.mirrored:
@@ -242,8 +250,9 @@ class Agent:
                 if item.uid in decided:
                     continue
                 text = f"ClusterQueue {queue} is blocked by the head of its line (StrictFIFO)"
-                same = next((w for (q, _), w in answered.items() if q == queue), None)
-                wait = same or Wait(item, Reason.WAITING_FOR_QUOTA, text, parked=False)
+                wait = answered.get((queue, shape(item))) or Wait(
+                    item, Reason.WAITING_FOR_QUOTA, text, parked=False
+                )
                 writes += self._set_aside(self.jobs[item.uid], wait)
         return writes
 
@@ -267,10 +276,7 @@ class Agent:
             self._recharge(job.uid, before)
             self._wake.set()
 
-    async def _start(self, job: WorkerJob, fit: Fit) -> None:
-        used = {name for p in fit.admission.pod_sets for name in p.flavors.values()}
-        flavors: list[ResourceFlavor] = [self._catalog.flavors[name] for name in sorted(used)]
-        patch = batch_job.admission_patch(self._bodies[job.uid], fit.admission, flavors)
+    async def _start(self, job: WorkerJob, patch: Json) -> None:
         self._see(await self._client.patch(JOBS, job.key.name, patch, job.key.namespace))
         log.info("job.started", job=str(job.key), attempt=job.attempt, mirrored=job.mirrored)
 
