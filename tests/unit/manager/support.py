@@ -23,6 +23,20 @@ async def until(holds: Callable[[], object], what: str = "") -> None:
         await asyncio.sleep(0.001)
 
 
+async def stop(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended.
+
+    Once is not enough: `asyncio.wait_for` of Python 3.11, which the fake's watches use, loses a
+    cancellation that comes in the moment its wait is over.
+    """
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=0.05)
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class FillableMemory(MemoryIndex):
     """An index in memory that can be lost, and be out of reach."""
 
