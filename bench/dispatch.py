@@ -24,7 +24,7 @@ from bench.observer import Observer, observing
 from bench.rigged import NAMESPACE, job, rigged
 from bench.usage import api_writes, cpu_seconds, peak_memory_mb, percentiles, process_ids
 from federation.edge.kube import KubeClient
-from federation.edge.resources import JOBS
+from federation.edge.resources import CONFIGMAPS, JOBS
 from fedq.stack import Stack
 
 Json = dict[str, Any]
@@ -148,7 +148,7 @@ def _per_job(counts: Counter[tuple[str, str]], jobs: int) -> Json:
 
 
 async def _raw_rate(client: KubeClient) -> Json:
-    """Creates and status patches a second of one API server, 16 at a time, nothing else going."""
+    """ConfigMaps a second that one API server takes from one client, 16 at a time, else idle."""
     names = [f"raw-{i:04d}" for i in range(RAW_WRITES)]
 
     async def timed(call: Callable[[str], Any]) -> float:
@@ -161,10 +161,13 @@ async def _raw_rate(client: KubeClient) -> Json:
         await asyncio.gather(*(one() for _ in range(CREATORS)))
         return round(RAW_WRITES / (time.monotonic() - started), 1)
 
-    patch = {"metadata": {"labels": {"touched": "yes"}}}
-    create = await timed(lambda name: client.create(JOBS, job(name, queue="")))
-    patched = await timed(lambda name: client.patch(JOBS, name, patch, NAMESPACE))
-    delete = await timed(lambda name: client.delete(JOBS, name, NAMESPACE))
+    def config_map(name: str) -> Json:
+        return {"metadata": {"name": name, "namespace": NAMESPACE}, "data": {"key": "v" * 500}}
+
+    patch = {"data": {"touched": "yes"}}
+    create = await timed(lambda name: client.create(CONFIGMAPS, config_map(name)))
+    patched = await timed(lambda name: client.patch(CONFIGMAPS, name, patch, NAMESPACE))
+    delete = await timed(lambda name: client.delete(CONFIGMAPS, name, NAMESPACE))
     return {"create": create, "patch": patched, "delete": delete}
 
 

@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 Json = dict[str, Any]
 
 WRITERS = 4
-COPY_AFTER_S = 5.0
+COPY_AFTER_S = 10.0
 FINISH_AFTER_S = 10.0
 REWRITE_S = 10.0
 
