@@ -22,7 +22,7 @@ from federation.core.queueing import IndexLost, IndexUnavailable, shape
 from federation.core.types import Admission, Pending, QueueingStrategy
 from manager.clusters import Clusters
 from manager.controller import Controller
-from manager.pending import PendingQueue, queues_of
+from manager.pending import PendingQueue
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class Dispatcher:
         """One cycle over the heads of all queues; whether another one may admit more."""
         await self._reactivate_parked()
         heads: dict[str, list[Pending]] = {}
-        for name in queues_of(self._queue.items.values()):
+        for name in self._queue.queues:
             without = self._blocked.get(name, {})
             items = await self._queue.index.heads(name, HEADS, without)
             heads[name] = [item for item in items if await self._current(item)]
@@ -176,7 +176,7 @@ class Dispatcher:
         if not self._unpark:
             return
         items = [self._queue.items[uid] for uid in self._unpark if uid in self._queue.items]
-        queues = queues_of(items)
+        queues = sorted({item.cluster_queue for item in items})
         self._unpark.clear()
         if queues:
             await self._queue.index.reactivate(queues)

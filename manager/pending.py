@@ -7,7 +7,8 @@ remembered as "fill it again".
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import structlog
@@ -35,10 +36,12 @@ class PendingQueue:
         self.rebuilds = 0
         self.on_lost: Callable[[], None] = lambda: None
         self._items: dict[str, Pending] = {}
+        self._sizes: Counter[str] = Counter()
 
-    def queued(self, queue: str) -> bool:
-        """Whether anything waits in a ClusterQueue."""
-        return any(item.cluster_queue == queue for item in self._items.values())
+    @property
+    def queues(self) -> list[str]:
+        """The ClusterQueues that have something waiting, in order of name."""
+        return sorted(self._sizes)
 
     @property
     def items(self) -> dict[str, Pending]:
@@ -47,14 +50,25 @@ class PendingQueue:
 
     async def enqueue(self, item: Pending) -> None:
         """Make a workload ready; kept in mind even when the index cannot take it now."""
+        self._forget(item.uid)
         self._items[item.uid] = item
+        self._sizes[item.cluster_queue] += 1
         if not self.lost:
             await self._try(self.index.enqueue(item))
 
     async def drop(self, uid: str) -> None:
         """Forget a workload."""
-        if self._items.pop(uid, None) is not None and not self.lost:
+        if self._forget(uid) and not self.lost:
             await self._try(self.index.drop(uid))
+
+    def _forget(self, uid: str) -> bool:
+        item = self._items.pop(uid, None)
+        if item is None:
+            return False
+        self._sizes[item.cluster_queue] -= 1
+        if not self._sizes[item.cluster_queue]:
+            del self._sizes[item.cluster_queue]
+        return True
 
     async def release(self, uid: str) -> None:
         """Give a claim back."""
@@ -87,7 +101,3 @@ class PendingQueue:
             if filled.get(uid) is not item:
                 await self._try(self.index.enqueue(item))
 
-
-def queues_of(items: Collection[Pending]) -> list[str]:
-    """The ClusterQueues that have something waiting, in order of name."""
-    return sorted({item.cluster_queue for item in items})

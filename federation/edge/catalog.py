@@ -41,6 +41,7 @@ class Catalog:
         self._on_change = on_change
         self.unreadable: dict[tuple[str, Key], str] = {}
         self.informers: list[Informer] = []
+        self._by_name: dict[Any, dict[str, Any]] = {}
         self._client = client
         self._queues = self._keep(CLUSTER_QUEUES, convert.to_cluster_queue)
         self._cohorts = self._keep(COHORTS, convert.to_cohort)
@@ -62,19 +63,29 @@ class Catalog:
                 log.error("catalog.unreadable", kind=key[0], object=key[1], error=str(error))
                 return None
 
-        store: Store[T] = Store(project, lambda key, old, new: self._on_change())
+        store: Store[T] = Store(project, self._changed)
         self.informers.append(Informer(self._client, resource, store))
         return store
 
+    def _changed(self, key: Key, old: object, new: object) -> None:
+        self._by_name.clear()
+        self._on_change()
+
+    def _named(self, store: Store[T]) -> dict[str, T]:
+        """What a store of cluster-scoped objects holds, by name; made again after a change."""
+        if store not in self._by_name:
+            self._by_name[store] = {name: value for (_, name), value in store.items.items()}
+        return self._by_name[store]
+
     @property
     def queues(self) -> dict[str, ClusterQueue]:
-        """By name."""
-        return {name: queue for (_, name), queue in self._queues.items.items()}
+        """By name; not to be changed."""
+        return self._named(self._queues)
 
     @property
     def flavors(self) -> dict[str, ResourceFlavor]:
-        """By name."""
-        return {name: flavor for (_, name), flavor in self._flavors.items.items()}
+        """By name; not to be changed."""
+        return self._named(self._flavors)
 
     @property
     def local_queues(self) -> dict[Key, LocalQueue]:
@@ -88,8 +99,8 @@ class Catalog:
 
     @property
     def namespaces(self) -> dict[str, dict[str, str]]:
-        """Labels by name."""
-        return {name: labels for (_, name), labels in self._namespaces.items.items()}
+        """Labels by name; not to be changed."""
+        return self._named(self._namespaces)
 
     def new_tree(self) -> QuotaTree:
         """A tree of the quotas as they are now, with nothing charged."""
