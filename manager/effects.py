@@ -106,8 +106,7 @@ class EffectRunner:
         match effect:
             case do.Forget():
                 await self._queue.drop(uid)
-                state = self._state(uid)
-                if state.local is None and state.record is None:  # nothing came up meanwhile
+                if self._state(uid).forgettable:  # else something came up meanwhile
                     self._controller.forget(uid)
             case do.Dequeue():
                 await self._queue.drop(uid)

@@ -137,6 +137,12 @@ class JobState:
         return copy if copy and bound and copy.attempt == bound.attempt else None
 
     @property
+    def forgettable(self) -> bool:
+        """Whether nothing of the job exists any more, as far as is known."""
+        live = any(not copy.gone for copy in self.remotes.values())
+        return self.local is None and self.record is None and not live
+
+    @property
     def attempt(self) -> int:
         """The highest attempt ever seen: the next offer is one more."""
         seen = [copy.attempt for copy in self.remotes.values()]

@@ -484,7 +484,7 @@ class World:
         match effect:
             case do.Forget():
                 self.shell.queue.discard(uid)
-                if state.local is None and state.record is None:
+                if state.forgettable:
                     self.shell.states.pop(uid, None)
                     self.charged.pop(uid, None)
             case do.Dequeue():

@@ -607,6 +607,21 @@ def test_a_job_that_could_not_be_queued_is_queued_again() -> None:
     assert go(state, on.Tick(), now=NOW + 1)[1] == (do.Enqueue(),)
 
 
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (known(None, None), True),
+        (known(None, None, copy(gone=True)), True),
+        (known(None, None, copy()), False),
+        (known(None, record()), False),
+        (known(local(), None), False),
+    ],
+)
+def test_forgettable(state: JobState, expected: bool) -> None:
+    """Between the decision to forget a job and the deed something of it may come up."""
+    assert state.forgettable is expected
+
+
 # Removal
 
 

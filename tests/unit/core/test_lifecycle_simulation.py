@@ -70,9 +70,9 @@ def _workers(world: World) -> Iterator[Action]:
         elif world.kubes[cluster].items(JOBS) == []:
             yield 1, f"foreign job on {cluster}", partial(world.squat, cluster)
     for uid in world.stopping():
-        yield 10, "reap", partial(world.reap, uid)
+        yield 2, "reap", partial(world.reap, uid)
     for cluster in world.collectable():
-        yield 10, f"collect {cluster}", partial(world.collect, cluster)
+        yield 3, f"collect {cluster}", partial(world.collect, cluster)
 
 
 def _people(world: World) -> Iterator[Action]:
