@@ -24,6 +24,7 @@ from federation.api.names import (
     KUEUE_NAMESPACE,
     ConditionType,
     Controller,
+    Mirror,
 )
 from federation.api.record import condition, find, with_conditions
 from federation.edge.errors import AlreadyExists, ApiError, NotFound
@@ -42,7 +43,6 @@ from manager.protocol import ClusterSpec, Health, News, Runtime
 
 log = structlog.get_logger(__name__)
 
-EPOCH_ANNOTATION = "fedq.io/epoch"
 LEASE_SECONDS = 120
 STATUS_S = 0.5
 SUSPECT_S = 50.0
@@ -207,7 +207,7 @@ class Clusters:
             "metadata": {
                 "name": name,
                 "namespace": FEDQ_NAMESPACE,
-                "annotations": {EPOCH_ANNOTATION: "1"},
+                "annotations": {Mirror.EPOCH.value: "1"},
             },
             "spec": {"leaseDurationSeconds": LEASE_SECONDS, "leaseTransitions": 1},
         }
@@ -270,7 +270,7 @@ def _multikueue_check(obj: Json) -> Json | None:
 def _lease(obj: Json) -> _Lease:
     annotations = obj["metadata"].get("annotations") or {}
     renewed = obj["spec"].get("renewTime") or ""
-    return _Lease(int(annotations.get(EPOCH_ANNOTATION, "1")), renewed)
+    return _Lease(int(annotations.get(Mirror.EPOCH.value, "1")), renewed)
 
 
 def _kubeconfig(obj: Json) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from federation.api.names import Label, Mirror
+from federation.api.names import JOB_CONTROLLER, Label, Mirror
 from federation.core.facts import ObjectKey
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet
@@ -65,7 +65,7 @@ class WorkerJob:
 def worker_job(job: Json) -> WorkerJob | None:
     """Facts of a queue-labelled Job; None if another controller manages it."""
     meta, spec, status = job["metadata"], job["spec"], job.get("status") or {}
-    if spec.get("managedBy", "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
+    if spec.get("managedBy", JOB_CONTROLLER) != JOB_CONTROLLER:
         return None
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     local_uid = annotations.get(Mirror.LOCAL_UID.value, "")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from federation.api.names import FEDQ_NAMESPACE
+from federation.api.names import FEDQ_NAMESPACE, Mirror
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import LEASES, Json
@@ -21,7 +21,6 @@ log = structlog.get_logger(__name__)
 
 RENEW_S = 20.0
 RETRY_S = 2.0
-EPOCH_ANNOTATION = "fedq.io/epoch"
 
 
 class Heartbeat:
@@ -61,5 +60,5 @@ class Heartbeat:
             return RETRY_S
         self.renewed_at = sent
         annotations = self._lease["metadata"].get("annotations") or {}
-        self.epoch = int(annotations.get(EPOCH_ANNOTATION, "1"))
+        self.epoch = int(annotations.get(Mirror.EPOCH.value, "1"))
         return RENEW_S

@@ -87,6 +87,7 @@ class Mirror(StrEnum):
     LOCAL_UID = "fedq.io/local-uid"
     ATTEMPT = "fedq.io/attempt"
     EPOCH = "fedq.io/epoch"
+    """Also on the Lease of a cluster, written by the manager: the epoch it is in."""
     QUEUED_AT = "fedq.io/queued-at"
     PRIORITY = "fedq.io/priority"
     REFUSED = "fedq.io/refused"

@@ -11,7 +11,14 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from federation.api.names import KUEUE_API, ConditionType, Label, Reason
+from federation.api.names import (
+    DEFAULT_POD_SET,
+    KUEUE_API,
+    CheckState,
+    ConditionType,
+    Label,
+    Reason,
+)
 from federation.core.facts import Binding, LocalJob, ObjectKey, Record
 from federation.core.quantity import format_quantity, parse_resources
 from federation.core.types import Admission, PodSetAssignment
@@ -72,7 +79,7 @@ def read_admission(wire: Mapping[str, Any] | None) -> Admission | None:
         wire["clusterQueue"],
         tuple(
             PodSetAssignment(
-                name=p.get("name", "main"),
+                name=p.get("name", DEFAULT_POD_SET),
                 count=p.get("count", 0),
                 flavors=p.get("flavors") or {},
                 usage=parse_resources(p.get("resourceUsage")),
@@ -141,7 +148,11 @@ def manifest(job: Json, local: LocalJob, kind: str, priority: int, class_ref: Js
         "active": True,
         "priority": priority,
         "podSets": [
-            {"name": "main", "count": pods.count if pods else 1, "template": _template(template)}
+            {
+                "name": DEFAULT_POD_SET,
+                "count": pods.count if pods else 1,
+                "template": _template(template),
+            }
         ],
     }
     if class_ref:
@@ -190,9 +201,11 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, check: st
     ]
     if is_true(record.status, ConditionType.EVICTED):
         changes.append(
-            condition(ConditionType.EVICTED, False, "QuotaReserved", "quota is reserved again")
+            condition(
+                ConditionType.EVICTED, False, Reason.QUOTA_RESERVED.value, "quota is reserved again"
+            )
         )
-    checks = [_check(check, "Pending", f"offered to {binding.cluster}", binding.bound_at)]
+    checks = [_check(check, CheckState.PENDING, f"offered to {binding.cluster}", binding.bound_at)]
     return status_patch(
         record,
         conditions=with_conditions(record.status, changes, binding.bound_at),
@@ -219,7 +232,7 @@ def admit_patch(record: Record, cluster: str, check: str, now: str) -> Json:
             f"The workload is admitted and runs on cluster {cluster}",
         )
     ]
-    checks = [_check(check, "Ready", f'The workload was admitted on "{cluster}"', now)]
+    checks = [_check(check, CheckState.READY, f'The workload was admitted on "{cluster}"', now)]
     return status_patch(
         record,
         conditions=with_conditions(record.status, changes, now),
@@ -261,5 +274,5 @@ def waiting_patch(record: Record, reason: str, message: str, now: str) -> Json:
     return status_patch(record, conditions=with_conditions(record.status, [change], now))
 
 
-def _check(name: str, state: str, message: str, now: str) -> Json:
-    return {"name": name, "state": state, "message": message, "lastTransitionTime": now}
+def _check(name: str, state: CheckState, message: str, now: str) -> Json:
+    return {"name": name, "state": state.value, "message": message, "lastTransitionTime": now}

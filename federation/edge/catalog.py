@@ -12,6 +12,7 @@ import structlog
 from pydantic import ValidationError
 
 from federation.api import convert
+from federation.api.names import KUEUE_GROUP, Label
 from federation.core.quantity import QuantityError
 from federation.core.quota import QuotaTree
 from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
@@ -112,7 +113,7 @@ class Catalog:
         if local is None:
             return (
                 f"LocalQueue {namespace}/{name} does not exist: create it, or correct the label"
-                " kueue.x-k8s.io/queue-name"
+                f" {Label.QUEUE_NAME}"
             )
         if local.stop.value != "None":
             return f"LocalQueue {namespace}/{name} is stopped ({local.stop}): see spec.stopPolicy"
@@ -128,7 +129,7 @@ class Catalog:
         else the cluster's default, else 0. Raises KeyError when a named class is missing.
         """
         if workload_class:
-            ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass"}
+            ref = {"group": KUEUE_GROUP, "kind": "WorkloadPriorityClass"}
             return self._workload_priorities.items["", workload_class], ref | {
                 "name": workload_class
             }

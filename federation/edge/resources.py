@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from federation.api.names import FEDQ_GROUP, FEDQ_VERSION, KUEUE_GROUP, KUEUE_VERSION
+
 Json = dict[str, Any]
 """An object as it is on the wire. Unknown fields stay in it, so it can be written back."""
 
@@ -39,8 +41,6 @@ class Resource:
         return f"{path}/{subresource}" if subresource else path
 
 
-KUEUE = "kueue.x-k8s.io"
-
 JOBS = Resource("batch", "v1", "jobs")
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
@@ -53,15 +53,17 @@ LIMIT_RANGES = Resource("", "v1", "limitranges")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 
-WORKLOADS = Resource(KUEUE, "v1beta2", "workloads")
-CLUSTER_QUEUES = Resource(KUEUE, "v1beta2", "clusterqueues", namespaced=False)
-LOCAL_QUEUES = Resource(KUEUE, "v1beta2", "localqueues")
-RESOURCE_FLAVORS = Resource(KUEUE, "v1beta2", "resourceflavors", namespaced=False)
-COHORTS = Resource(KUEUE, "v1beta2", "cohorts", namespaced=False)
-ADMISSION_CHECKS = Resource(KUEUE, "v1beta2", "admissionchecks", namespaced=False)
-WORKLOAD_PRIORITY_CLASSES = Resource(KUEUE, "v1beta2", "workloadpriorityclasses", namespaced=False)
-TOPOLOGIES = Resource(KUEUE, "v1beta2", "topologies", namespaced=False)
-MULTIKUEUE_CLUSTERS = Resource(KUEUE, "v1beta2", "multikueueclusters", namespaced=False)
-MULTIKUEUE_CONFIGS = Resource(KUEUE, "v1beta2", "multikueueconfigs", namespaced=False)
+WORKLOADS = Resource(KUEUE_GROUP, KUEUE_VERSION, "workloads")
+CLUSTER_QUEUES = Resource(KUEUE_GROUP, KUEUE_VERSION, "clusterqueues", namespaced=False)
+LOCAL_QUEUES = Resource(KUEUE_GROUP, KUEUE_VERSION, "localqueues")
+RESOURCE_FLAVORS = Resource(KUEUE_GROUP, KUEUE_VERSION, "resourceflavors", namespaced=False)
+COHORTS = Resource(KUEUE_GROUP, KUEUE_VERSION, "cohorts", namespaced=False)
+ADMISSION_CHECKS = Resource(KUEUE_GROUP, KUEUE_VERSION, "admissionchecks", namespaced=False)
+WORKLOAD_PRIORITY_CLASSES = Resource(
+    KUEUE_GROUP, KUEUE_VERSION, "workloadpriorityclasses", namespaced=False
+)
+TOPOLOGIES = Resource(KUEUE_GROUP, KUEUE_VERSION, "topologies", namespaced=False)
+MULTIKUEUE_CLUSTERS = Resource(KUEUE_GROUP, KUEUE_VERSION, "multikueueclusters", namespaced=False)
+MULTIKUEUE_CONFIGS = Resource(KUEUE_GROUP, KUEUE_VERSION, "multikueueconfigs", namespaced=False)
 
-WORKER_REPORTS = Resource("fedq.io", "v1alpha1", "workerreports", namespaced=False)
+WORKER_REPORTS = Resource(FEDQ_GROUP, FEDQ_VERSION, "workerreports", namespaced=False)

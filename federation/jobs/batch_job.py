@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from federation.api.names import JOB_CONTROLLER, Controller, Label, Mirror
+from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
 from federation.core.facts import LocalJob, ObjectKey, RemoteJob
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
@@ -43,7 +43,7 @@ def pod_sets(job: Json) -> tuple[PodSet, ...]:
     spec = job["spec"]
     parallelism = spec.get("parallelism", 1)
     completions = spec.get("completions", parallelism)
-    return (pod_set("main", min(parallelism, completions), spec["template"]),)
+    return (pod_set(DEFAULT_POD_SET, min(parallelism, completions), spec["template"]),)
 
 
 def condition(status: Mapping[str, Any], kind: str) -> bool:
