@@ -17,9 +17,6 @@ from fedq.jobview import JobState, JobView
 
 Json = dict[str, Any]
 
-AGENT_LATE_S = 50
-"""Seconds after which an agent that has not renewed its Lease is silent for the manager."""
-
 
 @dataclass(frozen=True, slots=True)
 class QuotaView:

@@ -18,7 +18,7 @@ from federation.api import record as records
 from federation.api.meta import wire_time
 from federation.api.names import ConditionType, Reason
 from federation.core.cycle import Wait
-from federation.core.facts import LocalJob, ObjectKey, Record
+from federation.core.facts import LocalJob, Record
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import WORKLOADS
@@ -41,7 +41,6 @@ class Workloads:
     def __init__(self, client: KubeClient, agent: Agent) -> None:
         self._client, self._agent = client, agent
         self._records: dict[str, Record] = {}
-        self._keys: dict[ObjectKey, str] = {}
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
         self._writing: set[str] = set()

@@ -4,7 +4,6 @@ Unknown fields are kept, so that reading an object, changing it and writing it b
 field of a newer version. Writing gives back exactly the fields that were read or set.
 """
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -132,59 +131,3 @@ class KubeObject(WireModel):
 def wire_time(moment: datetime) -> str:
     """An aware datetime as the API writes it: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def parse_time(text: str) -> datetime:
-    """The reverse of `wire_time`; fractions of seconds (MicroTime) are read too.
-
-    Raises ValueError for anything else than RFC 3339.
-    """
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(f"time without zone: {text!r}")
-    return moment
-
-
-def find_condition(conditions: Sequence[Condition], type: str) -> Condition | None:
-    """The condition of that type, if there is one."""
-    return next((c for c in conditions if c.type == type), None)
-
-
-def is_true(conditions: Sequence[Condition], type: str) -> bool:
-    """Whether the condition of that type is there and True."""
-    found = find_condition(conditions, type)
-    return found is not None and found.status == "True"
-
-
-def set_condition(
-    conditions: Sequence[Condition],
-    type: str,
-    status: Literal["True", "False", "Unknown"],
-    *,
-    reason: str,
-    message: str,
-    now: datetime,
-    observed_generation: int | None = None,
-) -> list[Condition]:
-    """A new list with the condition set, in place of the old one of its type or at the end.
-
-    `last_transition_time` moves only when `status` changes (the API convention of conditions);
-    if nothing changes at all, the list equals the old one, so that a caller can skip the write.
-    """
-    old = find_condition(conditions, type)
-    same = old is not None and old.status == status and old.last_transition_time is not None
-    new = Condition(
-        type=type,
-        status=status,
-        reason=reason,
-        message=message,
-        last_transition_time=old.last_transition_time if old and same else wire_time(now),
-    )
-    generation = observed_generation
-    if generation is None and old is not None:
-        generation = old.observed_generation
-    if generation is not None:
-        new.observed_generation = generation
-    if old is None:
-        return [*conditions, new]
-    return [new if c.type == type else c for c in conditions]

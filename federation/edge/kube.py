@@ -239,7 +239,6 @@ class KubeClient:
         uid: str = "",
         resource_version: str = "",
         propagation: str = "Background",
-        grace_seconds: int | None = None,
     ) -> Json:
         """Delete an object. Raises Conflict when it is not the one `uid`/`resource_version` name.
 
@@ -249,8 +248,6 @@ class KubeClient:
         wanted = {"uid": uid, "resourceVersion": resource_version}
         if preconditions := {key: value for key, value in wanted.items() if value}:
             options["preconditions"] = preconditions
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
         return await self._object(plan("delete", At(res, namespace, name), body=options))
 
     # The one way to the wire

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from federation.api.names import KUEUE_API, ConditionType
+from federation.api.names import ConditionType
 from federation.api.record import find as find_condition
 from federation.edge.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
 from fedq import completion, connect, reading
@@ -81,9 +81,7 @@ def workloads(
         if name:
             return [await reading.find(cluster.client, WORKLOADS, name, space)]
         found = await cluster.client.list(WORKLOADS, None if everywhere else space)
-        # Items of a list carry no apiVersion and kind of their own.
-        whole = [{"apiVersion": KUEUE_API, "kind": "Workload", **obj} for obj in found.items]
-        return sorted(whole, key=_key)
+        return sorted(found.items, key=_key)
 
     found = _run(kubeconfig, context, read)
     headings = ("NAME", "QUEUE", "RESERVED IN", "ADMITTED", "FINISHED", "CLUSTER", "ATTEMPT", "AGE")

@@ -34,11 +34,6 @@ CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
 """Above what one API server of a small machine serves: the rig must not be the limit."""
 
 
-def component_names(layout: Layout) -> list[str]:
-    """Full names of the components of a cluster, in starting order."""
-    return [spec.name for wave in waves(layout, {}) for spec in wave]
-
-
 def waves(layout: Layout, binaries: dict[str, str]) -> list[list[Spec]]:
     """Components in starting order; those of one wave do not need each other."""
     clients = [_controller_manager]
