@@ -24,16 +24,19 @@ async def until(holds: Callable[[], object], what: str = "") -> None:
 
 
 async def stop(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they have ended.
+    """Cancel tasks until they have ended, and what they started with them.
 
     Once is not enough: `asyncio.wait_for` of Python 3.11, which the fake's watches use, loses a
-    cancellation that comes in the moment its wait is over.
+    cancellation that comes in the moment its wait is over, and a TaskGroup cancels but once.
     """
     pending = set(tasks)
+    for task in pending:
+        task.cancel()
     while pending:
-        for task in pending:
-            task.cancel()
-        _, pending = await asyncio.wait(pending, timeout=0.05)
+        _, pending = await asyncio.wait(pending, timeout=0.2)
+        if pending:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
