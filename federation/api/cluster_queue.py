@@ -6,9 +6,10 @@ from pydantic import ConfigDict, Field
 
 from federation.api.fields import Count, FreeForm, Int32, Name, atomic, list_map, rules, value_set
 from federation.api.meta import Conditions, KubeObject, WireModel
-from federation.api.names import KUEUE_API, StopPolicy
+from federation.api.names import KUEUE_API
 from federation.api.quota import FairSharing, FairSharingStatus, FlavorUsages, ResourceGroup
 from federation.api.selector import LabelSelector
+from federation.core.types import StopPolicy
 
 TryFlavor = Literal["MayStopSearch", "TryNextFlavor", "Borrow", "Preempt"]
 """`Borrow` and `Preempt` are v1beta1's words for `MayStopSearch`."""

@@ -21,7 +21,6 @@ from federation.core.types import (
     Quota,
     ResourceFlavor,
     ResourceGroup,
-    StopPolicy,
     Taint,
     Toleration,
 )
@@ -39,7 +38,7 @@ def to_cluster_queue(obj: Json) -> ClusterQueue:
         groups=tuple(_group(group) for group in spec.resource_groups),
         cohort=spec.cohort_name or "",
         strategy=QueueingStrategy(spec.queueing_strategy),
-        stop=StopPolicy(spec.stop_policy),
+        stop=spec.stop_policy,
         namespace_selector=_selector(spec.namespace_selector),
         checks=tuple(check.name for check in strategy.admission_checks) if strategy else (),
     )
@@ -59,7 +58,7 @@ def to_local_queue(obj: Json) -> LocalQueue:
         namespace=wire.metadata.namespace or "",
         name=wire.metadata.name,
         cluster_queue=wire.spec.cluster_queue,
-        stop=StopPolicy(wire.spec.stop_policy),
+        stop=wire.spec.stop_policy,
     )
 
 

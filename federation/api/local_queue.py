@@ -6,8 +6,9 @@ from pydantic import ConfigDict, Field
 
 from federation.api.fields import Count, FreeForm, Name, rules
 from federation.api.meta import Conditions, KubeObject, WireModel
-from federation.api.names import KUEUE_API, StopPolicy
+from federation.api.names import KUEUE_API
 from federation.api.quota import FairSharing, FlavorUsages
+from federation.core.types import StopPolicy
 
 
 class LocalQueueSpec(WireModel):

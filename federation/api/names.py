@@ -253,11 +253,3 @@ class CheckState(StrEnum):
     READY = "Ready"
     RETRY = "Retry"
     REJECTED = "Rejected"
-
-
-class StopPolicy(StrEnum):
-    """Hold keeps what runs and admits nothing new; HoldAndDrain evicts as well."""
-
-    NONE = "None"
-    HOLD = "Hold"
-    HOLD_AND_DRAIN = "HoldAndDrain"

@@ -23,7 +23,7 @@ Usage = dict[FlavorResource, int]
 
 
 class StopPolicy(StrEnum):
-    """Whether a queue admits (NONE), keeps what runs (HOLD), or evicts it too."""
+    """Hold keeps what runs and admits nothing new; HoldAndDrain evicts as well."""
 
     NONE = "None"
     HOLD = "Hold"

@@ -15,7 +15,7 @@ from federation.api import convert
 from federation.api.names import KUEUE_GROUP, Label
 from federation.core.quantity import QuantityError
 from federation.core.quota import QuotaTree
-from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, StopPolicy
 from federation.edge.informer import Informer, Key, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
@@ -115,7 +115,7 @@ class Catalog:
                 f"LocalQueue {namespace}/{name} does not exist: create it, or correct the label"
                 f" {Label.QUEUE_NAME}"
             )
-        if local.stop.value != "None":
+        if local.stop is not StopPolicy.NONE:
             return f"LocalQueue {namespace}/{name} is stopped ({local.stop}): see spec.stopPolicy"
         if ("", local.cluster_queue) not in self._queues.items:
             reason = self.unreadable.get((CLUSTER_QUEUES.plural, ("", local.cluster_queue)))
