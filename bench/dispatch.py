@@ -204,7 +204,7 @@ async def _status_back(
     changes it.
     """
     management, name = clients[stack.rig.management], f"status-{worker}"
-    body = job(name, seconds=3600, pods=1)
+    body = job(name, seconds=3600)
     body["metadata"]["annotations"] = {"fedq.io/clusters": worker}
     observer.created[name] = time.monotonic()
     await management.create(JOBS, body)

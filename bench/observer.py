@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from federation.edge.informer import Informer, Select
@@ -100,7 +101,7 @@ async def observing(
         Informer(management, WORKLOADS, Each(observer.workload), select=select),
     ]
     for worker in stack.rig.workers:
-        take = Each(lambda obj, worker=worker: observer.remote(worker, obj))  # type: ignore[misc]
+        take = Each(partial(observer.remote, worker))
         informers.append(Informer(clients[worker], JOBS, take, select=select))
     tasks = [asyncio.create_task(informer.run()) for informer in informers]
     try:

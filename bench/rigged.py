@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from federation.api.names import KUEUE_API, Label
 from fedq.rig.rig import Rig
 from fedq.stack import Stack
 
@@ -37,15 +38,14 @@ def rigged(workers: int, home: Path | None = None) -> Iterator[Stack]:
                 rig.down()
 
 
-def queues(cpu: int = 1000, gpus: int = 32) -> list[Json]:
+def queues() -> list[Json]:
     """A namespace with one queue; per cluster, so the global budget is that of the workers."""
-    quota = [{"name": "cpu", "nominalQuota": cpu}, {"name": "nvidia.com/gpu", "nominalQuota": gpus}]
-    api = "kueue.x-k8s.io/v1beta2"
+    quota = [{"name": "cpu", "nominalQuota": 1000}, {"name": "nvidia.com/gpu", "nominalQuota": 32}]
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {"apiVersion": api, "kind": "ResourceFlavor", "metadata": {"name": "default"}},
+        {"apiVersion": KUEUE_API, "kind": "ResourceFlavor", "metadata": {"name": "default"}},
         {
-            "apiVersion": api,
+            "apiVersion": KUEUE_API,
             "kind": "ClusterQueue",
             "metadata": {"name": QUEUE},
             "spec": {
@@ -59,7 +59,7 @@ def queues(cpu: int = 1000, gpus: int = 32) -> list[Json]:
             },
         },
         {
-            "apiVersion": api,
+            "apiVersion": KUEUE_API,
             "kind": "LocalQueue",
             "metadata": {"name": QUEUE, "namespace": NAMESPACE},
             "spec": {"clusterQueue": QUEUE},
@@ -67,20 +67,20 @@ def queues(cpu: int = 1000, gpus: int = 32) -> list[Json]:
     ]
 
 
-def job(name: str, *, seconds: float = 1.0, queue: str = QUEUE, pods: int = 1) -> Json:
-    """A Job of `pods` pods that request 1 cpu and run for `seconds`."""
+def job(name: str, seconds: float) -> Json:
+    """A Job of one pod that requests 1 cpu and runs for `seconds`."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": name,
             "namespace": NAMESPACE,
-            "labels": {"kueue.x-k8s.io/queue-name": queue} if queue else {},
+            "labels": {Label.QUEUE_NAME.value: QUEUE},
         },
         "spec": {
             "suspend": True,
-            "parallelism": pods,
-            "completions": pods,
+            "parallelism": 1,
+            "completions": 1,
             "template": {
                 "metadata": {"annotations": {"fedq.io/run-seconds": str(seconds)}},
                 "spec": {
@@ -89,9 +89,7 @@ def job(name: str, *, seconds: float = 1.0, queue: str = QUEUE, pods: int = 1) -
                         {
                             "name": "main",
                             "image": "example.invalid/none",
-                            "resources": {"requests": {"cpu": "1", "memory": "64Mi"}}
-                            if not queue
-                            else {"requests": {"cpu": "1"}},
+                            "resources": {"requests": {"cpu": "1"}},
                         }
                     ],
                 },
