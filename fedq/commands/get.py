@@ -61,7 +61,8 @@ def jobs(
         (v.name, v.queue, v.state, v.cluster, v.attempt or None, v.priority, since(v.created))
         for v in views
     ]
-    _print(output, name, views, _with_namespace(everywhere, headings, rows, views), "no Jobs")
+    table = _with_namespace(everywhere, headings, rows, [view.namespace for view in views])
+    _print(output, name, views, table, "no Jobs")
 
 
 @app.command("workload", hidden=True)
@@ -86,10 +87,9 @@ def workloads(
     found = _run(kubeconfig, context, read)
     headings = ("NAME", "QUEUE", "RESERVED IN", "ADMITTED", "FINISHED", "CLUSTER", "ATTEMPT", "AGE")
     rows = [_workload_row(obj) for obj in found]
-    if everywhere:
-        headings = ("NAMESPACE", *headings)  # type: ignore[assignment]
-        rows = [(_key(o)[0], *row) for o, row in zip(found, rows, strict=True)]
-    _print(output, name, found, (headings, rows), "no Workloads")
+    namespaces = [_key(obj)[0] for obj in found]
+    table = _with_namespace(everywhere, headings, rows, namespaces)
+    _print(output, name, found, table, "no Workloads")
 
 
 def _key(obj: Json) -> tuple[str, str]:
@@ -178,12 +178,12 @@ def _with_namespace(
     everywhere: bool,
     headings: Sequence[str],
     rows: Sequence[Sequence[object]],
-    views: Sequence[JobView],
+    namespaces: Sequence[str],
 ) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
     if not everywhere:
         return headings, rows
     return ("NAMESPACE", *headings), [
-        (v.namespace, *row) for v, row in zip(views, rows, strict=True)
+        (namespace, *row) for namespace, row in zip(namespaces, rows, strict=True)
     ]
 
 
