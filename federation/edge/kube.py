@@ -330,8 +330,7 @@ class KubeClient:
             return
         try:
             self._set_token(await asyncio.to_thread(refresh))
-        # What a plugin raises is its own affair; for us the credentials cannot be had.
-        except Exception as error:
+        except Exception as error:  # whatever a plugin raises, there are no credentials
             raise ConfigError(
                 f"The token for cluster {self.cluster} cannot be renewed: {error}.",
                 reason="BadKubeConfig",

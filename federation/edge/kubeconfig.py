@@ -23,7 +23,8 @@ import yaml
 
 from federation.edge.errors import ConfigError
 
-MAX_BYTES = 1 << 20  # what a Secret can hold
+MAX_BYTES = 1 << 20
+"""What a Secret can hold."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,11 @@ def load_endpoint(path: Path | None = None, context: str | None = None) -> Endpo
     source = "the service account of this pod" if in_cluster else str(path or "the kubeconfig")
     try:
         if in_cluster:
-            config.load_incluster_config(client_configuration=loaded)  # type: ignore[no-untyped-call]
+            config.load_incluster_config(  # type: ignore[no-untyped-call]  # it has no types
+                client_configuration=loaded
+            )
         else:
-            config.load_kube_config(  # type: ignore[no-untyped-call]
+            config.load_kube_config(  # type: ignore[no-untyped-call]  # it has no types
                 config_file=str(path) if path else None,
                 context=context,
                 client_configuration=loaded,
@@ -72,8 +75,7 @@ def load_endpoint(path: Path | None = None, context: str | None = None) -> Endpo
         return _from_official(loaded, context or (path.stem if path else "default"))
     except ConfigError:
         raise
-    # The loader raises ConfigException, TypeError, KeyError and what plugins raise.
-    except Exception as error:
+    except Exception as error:  # ConfigException, TypeError, KeyError and what plugins raise
         raise _bad(source, f"cannot be loaded: {error}") from error
 
 

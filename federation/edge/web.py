@@ -35,7 +35,11 @@ def app(problem: Callable[[], str], status: Report) -> Starlette:
 
 
 async def serve(application: Starlette, listen: str) -> None:
-    """Serve until cancelled. `listen` is host:port."""
+    """Serve until cancelled. `listen` is host:port.
+
+    uvicorn takes SIGINT and SIGTERM for itself while it serves: it ends first, then raises them
+    again for the program.
+    """
     host, _, port = listen.rpartition(":")
     config = uvicorn.Config(
         application,
@@ -45,9 +49,7 @@ async def serve(application: Starlette, listen: str) -> None:
         access_log=False,
         lifespan="off",
     )
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined,unused-ignore]
-    await server.serve()
+    await uvicorn.Server(config).serve()
 
 
 def counted(requests: Counter[tuple[str, str, str]]) -> dict[str, int]:

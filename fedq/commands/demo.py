@@ -87,7 +87,7 @@ def _rigged(rig: Rig, keep: bool) -> Iterator[None]:
     """Take everything down at the end, whatever happened; a second Ctrl-C does not stop that."""
     try:
         yield
-    except BaseException:
+    except BaseException:  # Ctrl-C as well: people are told why it takes a moment
         tell("taking everything down")
         raise
     finally:

@@ -72,7 +72,7 @@ def _compile(
             for line in process.stderr:
                 last.append(line.rstrip())
                 progress.advance(line.strip())
-        except BaseException:
+        except BaseException:  # also Ctrl-C must not leave the compiler running
             process.terminate()
             raise
     if process.returncode:
