@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.metadata import version
 from typing import Any
 
 import structlog
@@ -21,7 +22,7 @@ Json = dict[str, Any]
 
 EVERY_S = 0.5
 RETRY_S = 2.0
-VERSION = "0.1.0"
+VERSION = version("fedq")
 
 
 class Reporter:
