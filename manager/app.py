@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import structlog
 
 from federation.api.names import FEDQ_NAMESPACE, Label
-from federation.core.events import Resync
 from federation.edge.catalog import Catalog
 from federation.edge.errors import AlreadyExists, NotFound
 from federation.edge.informer import Informer, Select
@@ -109,7 +107,7 @@ class Manager:
                     "pid": link.pid,
                     "health": link.health.reason,
                     "message": link.health.message,
-                    "requests": counted(Counter(dict(link.writes))),
+                    "requests": counted(link.requests),
                 }
                 for name, link in self.clusters.links.items()
             },
@@ -133,11 +131,6 @@ class Manager:
             self._catalog_dirty.clear()
             self.controller.quotas_changed()
             self.dispatcher.reactivate()
-
-    def resync(self) -> None:
-        """Derive all effects again."""
-        for uid in list(self.controller.states):
-            self.controller.feed(uid, Resync())
 
 
 QUEUE_LABELLED = Label.QUEUE_NAME.value

@@ -116,9 +116,9 @@ class ClusterWorker:
         copies, self._copies = tuple(self._copies.values()), {}
         inventory, self._inventory = self._inventory, None
         report, self._report = self._report, None
-        writes = dict(self._client.requests) if self._client else {}
+        requests = dict(self._client.requests) if self._client else {}
         self._sent = News(
-            self.instance, os.getpid(), self._seq, self._health, copies, inventory, report, writes
+            self.instance, os.getpid(), self._seq, self._health, copies, inventory, report, requests
         )
         return self._sent
 

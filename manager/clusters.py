@@ -86,18 +86,15 @@ class Clusters:
         self._leases: Store[_Lease] = Store(_lease, self._renewed_now)
         self._renewed: dict[str, float] = {}
         self._secrets: Store[bytes] = Store(_kubeconfig, changed)
+        self._kueue_secrets: Store[bytes] = Store(_kubeconfig, changed)
         self.informers = [
             Informer(client, MULTIKUEUE_CLUSTERS, self._objects),
             Informer(client, MULTIKUEUE_CONFIGS, self._configs),
             Informer(client, ADMISSION_CHECKS, self._checks),
             Informer(client, LEASES, self._leases, select=Select(FEDQ_NAMESPACE)),
             Informer(client, SECRETS, self._secrets, select=Select(FEDQ_NAMESPACE)),
-            Informer(client, SECRETS, self._secrets_fallback(), select=Select(KUEUE_NAMESPACE)),
+            Informer(client, SECRETS, self._kueue_secrets, select=Select(KUEUE_NAMESPACE)),
         ]
-
-    def _secrets_fallback(self) -> Store[bytes]:
-        self._old_secrets: Store[bytes] = Store(_kubeconfig, self._changed)
-        return self._old_secrets
 
     def _changed(self, key: object, old: object, new: object) -> None:
         self._dirty.set()
@@ -195,7 +192,7 @@ class Clusters:
         if config is None or config.location_type != "Secret":
             return None
         name = config.location
-        return self._secrets.items.get((FEDQ_NAMESPACE, name)) or self._old_secrets.items.get(
+        return self._secrets.items.get((FEDQ_NAMESPACE, name)) or self._kueue_secrets.items.get(
             (KUEUE_NAMESPACE, name)
         )
 

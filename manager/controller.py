@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from federation.api import record as records
+from federation.api.names import Label
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.facts import JobState, ObjectKey
@@ -35,7 +36,12 @@ AFTER_CRASH_S = 30.0
 
 
 class Controller:
-    """The only writer of Workloads. `runner` carries out effects, `listener` hears of changes."""
+    """Keeps the states, and the quota tree equal to what they hold.
+
+    `run_effects` carries out the effects of one step. `on_release` hears that quota was freed,
+    `on_queued` that a job is in the index, `on_void` that an offer decided on (UID, cluster) is
+    not made.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -169,7 +175,7 @@ class Controller:
             except KeyError:
                 problem = (
                     f"WorkloadPriorityClass {local.priority_class} does not exist: create it, or"
-                    " correct the label kueue.x-k8s.io/priority-class"
+                    f" correct the label {Label.PRIORITY_CLASS}"
                 )
         return problem
 

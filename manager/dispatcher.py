@@ -42,7 +42,6 @@ class Dispatcher:
         self._blocked: dict[str, dict[str, Wait]] = defaultdict(dict)
         self._parked: set[str] = set()
         self._unpark: set[str] = set()
-        self.cycles = 0
 
     def wake(self) -> None:
         """Something was queued."""
@@ -95,7 +94,6 @@ class Dispatcher:
         }
         snapshot = Snapshot(catalog.queues, catalog.flavors, catalog.namespaces, controller.tree)
         decisions = run_cycle(heads, snapshot, lambda item, fit: self._place(item, fit, views))
-        self.cycles += 1
         again = False
         for decision in decisions:
             if isinstance(decision, Fit):

@@ -41,7 +41,7 @@ class ClusterLink:
         self.ledger = Ledger(name)
         self.health = Health()
         self.pid = 0
-        self.writes: Mapping[tuple[str, str, str], int] = {}
+        self.requests: Mapping[tuple[str, str, str], int] = {}
         self._handle = handle
         self._on_news = on_news
         self._queue: deque[tuple[Command, asyncio.Future[Outcome]]] = deque()
@@ -112,7 +112,7 @@ class ClusterLink:
 
     def _take(self, news: News) -> None:
         self.health, self.pid = news.health, news.pid
-        self.writes = news.writes
+        self.requests = news.requests
         if news.report is not None:
             self.ledger.report(news.report)
         self._on_news(self, news)

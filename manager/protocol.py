@@ -98,7 +98,8 @@ class Inventory:
 class News:
     """What changed since the news acknowledged last. Only the latest state of each object.
 
-    `instance` changes when the worker restarts, and then everything comes again.
+    `instance` changes when the worker restarts, and then everything comes again. `requests` are
+    those that it has sent so far, by (verb, plural, subresource).
     """
 
     instance: str
@@ -108,7 +109,7 @@ class News:
     copies: tuple[Copy, ...] = ()
     inventory: Inventory | None = None
     report: Json | None = None
-    writes: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    requests: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
 
 
 class WorkerUnavailable(Exception):

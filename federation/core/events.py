@@ -89,12 +89,7 @@ class BindLost:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed a deadline of this job."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resync:
-    """Derive the effects again, as after a restart."""
+    """Time passed a deadline of this job, or somebody wants its plan made again: no new fact."""
 
 
 Event = (
@@ -110,5 +105,4 @@ Event = (
     | OfferRefused
     | BindLost
     | Tick
-    | Resync
 )

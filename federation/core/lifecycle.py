@@ -1,7 +1,7 @@
 """The life of one job across clusters: `step(state, event, now) -> (state, effects)`.
 
 The step is level-triggered: an event only updates facts, and the effects are derived from all
-facts by `plan`. A lost effect is therefore derived again by `Resync` or by the next fact, and
+facts by `plan`. A lost effect is therefore derived again by `Tick` or by the next fact, and
 nothing but this module decides what happens to a Workload.
 """
 
@@ -64,7 +64,7 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return _offer_refused(state, cluster, reason, message, now)
         case on.BindLost():
             return replace(state, busy=False, admission=None, choice=None, queued=False)
-    return state  # Tick and Resync only ask for a plan
+    return state  # Tick only asks for a plan
 
 
 def _void(state: JobState) -> JobState:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import uvicorn
@@ -52,6 +51,6 @@ async def serve(application: Starlette, listen: str) -> None:
     await uvicorn.Server(config).serve()
 
 
-def counted(requests: Counter[tuple[str, str, str]]) -> dict[str, int]:
+def counted(requests: Mapping[tuple[str, str, str], int]) -> dict[str, int]:
     """Requests by `verb/plural[/subresource]`, for a status page."""
     return {"/".join(filter(None, key)): count for key, count in sorted(requests.items())}

@@ -36,7 +36,7 @@ def known(
 
 def planned(state: JobState, now: float = NOW) -> Effects:
     """What the facts call for."""
-    return go(state, on.Resync(), now=now)[1]
+    return go(state, on.Tick(), now=now)[1]
 
 
 STARTED = local(suspended=False, started=True)
@@ -278,7 +278,7 @@ def without_versions(effects: Effects) -> Effects:
 def test_busy(name: str) -> None:
     """While effects run nothing else is planned; when they end the plan is made again."""
     state, expected = PHASES[name]
-    after, effects = go(replace(state, busy=True), on.Resync())
+    after, effects = go(replace(state, busy=True), on.Tick())
     assert effects == ()
     assert after.busy
     assert without_versions(go(after, on.Done())[1]) == expected
@@ -286,7 +286,7 @@ def test_busy(name: str) -> None:
 
 def test_failures_are_waited_out() -> None:
     """A failed effect is planned again when its time has come, not by the next fact."""
-    state, effects = go(known(local()), on.Resync())
+    state, effects = go(known(local()), on.Tick())
     assert effects == (do.CreateWorkload(),)
     state, effects = go(state, on.Failed(5.0))
     assert (effects, state.failures, wake_at(state)) == ((), 1, NOW + 5)
@@ -357,7 +357,7 @@ def offered(**more: Any) -> JobState:
 
 def test_withdrawal_of_an_unanswered_offer() -> None:
     """After 10 s, on the version that was seen: an answer written meanwhile wins."""
-    state, effects = go(offered(version=37), on.Resync())
+    state, effects = go(offered(version=37), on.Tick())
     assert effects == ()
     assert wake_at(state) == NOW + 10
     assert go(state, on.Tick(), now=NOW + 9.9)[1] == ()
@@ -372,7 +372,7 @@ def test_withdrawal_of_an_unanswered_offer() -> None:
 
 def test_the_withdrawn_offer_is_unbound() -> None:
     """And queued again under the same attempt, which the next offer exceeds."""
-    state, _ = go(offered(), on.Resync())
+    state, _ = go(offered(), on.Tick())
     state, _ = go(state, on.Tick(), now=NOW + 10)
     state, effects = go(state, on.RemoteAbsent("a", 30), on.Done(), now=NOW + 10)
     (effect,) = effects
@@ -433,7 +433,7 @@ def test_the_binding_is_lost_to_another_writer() -> None:
     state = known(
         local(), record(), admission=admission(), choice=Choice("a", "q", {}), queued=True
     )
-    state, _ = go(state, on.Resync())
+    state, _ = go(state, on.Tick())
     state, effects = go(state, on.BindLost())
     assert state.holds is None
     assert effects == (do.Enqueue(),)
@@ -446,7 +446,7 @@ def test_hold_and_resume() -> None:
     """Suspending a running job holds it; unsuspending queues it again, as a new attempt."""
     state = known(STARTED, ADMITTED, copy(suspended=False))
     state, effects = go(
-        state, on.Resync(), on.LocalSeen(replace(STARTED, version=11, suspended=True))
+        state, on.Tick(), on.LocalSeen(replace(STARTED, version=11, suspended=True))
     )
     assert effects == (do.SetActive(False),)
     held = replace(ADMITTED, active=False, version=21)
@@ -567,7 +567,7 @@ CHOSEN = {"admission": admission(), "choice": Choice("a", "q", {})}
 )
 def test_a_decision_that_cannot_be_bound_any_more(state: JobState) -> None:
     """The job was held, ended or deleted before the binding was written: its quota is free."""
-    after, effects = go(state, on.Resync())
+    after, effects = go(state, on.Tick())
     assert (after.choice, after.holds) == (None, None)
     assert not any(isinstance(effect, do.Bind) for effect in effects)
 
@@ -601,7 +601,7 @@ def test_wake_at() -> None:
 
 def test_a_job_that_could_not_be_queued_is_queued_again() -> None:
     """Nobody would ever look at it otherwise."""
-    state, effects = go(known(local(), record()), on.Resync())
+    state, effects = go(known(local(), record()), on.Tick())
     assert effects == (do.Enqueue(),)
     state, _ = go(state, on.Failed(1.0))
     assert go(state, on.Tick(), now=NOW + 1)[1] == (do.Enqueue(),)
