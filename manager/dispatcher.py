@@ -42,6 +42,8 @@ class Dispatcher:
         self._blocked: dict[str, dict[str, Wait]] = defaultdict(dict)
         self._parked: set[str] = set()
         self._unpark: set[str] = set()
+        self.cycles = 0
+        """Cycles run so far."""
 
     def wake(self) -> None:
         """Something was queued."""
@@ -93,6 +95,7 @@ class Dispatcher:
             for name, link in self._clusters.links.items()
         }
         snapshot = Snapshot(catalog.queues, catalog.flavors, catalog.namespaces, controller.tree)
+        self.cycles += 1
         decisions = run_cycle(heads, snapshot, lambda item, fit: self._place(item, fit, views))
         again = False
         for decision in decisions:
