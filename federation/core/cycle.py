@@ -28,9 +28,9 @@ Place = Callable[[Pending, Admission], Choice | NoCluster]
 """Finds the worker cluster for an admission; must count what it returns at once."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a cycle decides on."""
+    """What a cycle decides on. `namespaces` are labels by name; `tree` has all that is charged."""
 
     queues: Mapping[str, ClusterQueue]
     flavors: Mapping[str, ResourceFlavor]

@@ -103,9 +103,12 @@ class RemoteJob:
 class JobState:
     """All facts of one job, and where its writes stand.
 
-    `busy` while effects run: facts still change, nothing new is decided. `choice` is set from the
-    decision of the cycle until the binding is in the record. `deadline` is when an unanswered
-    offer is withdrawn, `retry_at` when a failed effect is tried again.
+    `remotes` and `refusals` are by cluster. `busy` while effects run: facts still change, nothing
+    new is decided. `queued` while the index has the job. `admission` and `choice` are set from the
+    decision of the cycle until the binding is in the record. `waits` is (reason, message) of the
+    last cycle that had to leave the job, `queue_problem` why it cannot even be queued. `deadline`
+    is when an unanswered offer is withdrawn, `retry_at` when a failed effect is tried again,
+    `waits_written` when a reason was last written: seconds since the epoch.
     """
 
     local: LocalJob | None = None

@@ -18,6 +18,10 @@ from federation.core.types import Pending
 
 _INT32 = 2**31
 _LATEST_MS = 2**48 - 1
+_ORDER_LENGTH = 1 + 8 + 12
+"""Characters of a member before the UID: sticky mark, inverted priority, milliseconds (hex)."""
+_SHAPE_LENGTH = 8
+"""Characters of a member behind the UID and a `~`; `pending_index.lua` counts on it too."""
 
 
 def member(item: Pending, *, sticky: bool = False) -> str:
@@ -39,7 +43,7 @@ def shape(item: Pending) -> str:
         for p in item.pod_sets
     ]
     text = repr((item.namespace, item.local_queue, item.priority, pods))
-    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    return hashlib.blake2b(text.encode(), digest_size=_SHAPE_LENGTH // 2).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,11 @@ class MemoryIndex:
 
     async def heads(self, queue: str, limit: int, without: Collection[str] = ()) -> list[Pending]:
         """See PendingIndex."""
-        texts = (text for text in self._queue(queue).ready if text[-8:] not in without)
-        return [self._entries[text[21:-9]].item for text in islice(texts, limit)]
+        texts = (text for text in self._queue(queue).ready if text[-_SHAPE_LENGTH:] not in without)
+        return [
+            self._entries[text[_ORDER_LENGTH : -_SHAPE_LENGTH - 1]].item
+            for text in islice(texts, limit)
+        ]
 
     async def park(self, uid: str, generation: int) -> None:
         """See PendingIndex."""

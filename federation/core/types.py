@@ -6,7 +6,7 @@ Names are Kueue's. Amounts are integers as in `quantity`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -192,7 +192,7 @@ class Admission:
     """A reservation in a ClusterQueue, as Workload.status.admission records it."""
 
     cluster_queue: str
-    pod_sets: tuple[PodSetAssignment, ...] = field(default=())
+    pod_sets: tuple[PodSetAssignment, ...] = ()
 
     def usage(self) -> Usage:
         """Amounts charged, per flavor and resource."""
