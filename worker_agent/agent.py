@@ -19,6 +19,7 @@ from federation.core.flavors import Reason
 from federation.core.queueing import MemoryIndex, shape
 from federation.core.types import Admission, Pending, ResourceFlavor
 from federation.edge.catalog import Catalog
+from federation.edge.deletions import Deletions
 from federation.edge.errors import ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS
@@ -49,6 +50,7 @@ class Agent:
         self._assumed: dict[str, Admission] = {}
         self._answering: set[str] = set()
         self._newest: dict[str, int] = {}
+        self._deleted = Deletions()
         self._seen_version = 0
         self._wake = asyncio.Event()
         self._stale_quotas = True
@@ -60,7 +62,7 @@ class Agent:
         """Informer handler: all queue-labelled Jobs."""
         present = {item["metadata"]["uid"] for item in items}
         for uid in self.jobs.keys() - present:
-            self._forget(uid)
+            self._forget(uid, int(resource_version))
         for item in items:
             self._see(item)
         self._seen_version = max(self._seen_version, int(resource_version))
@@ -68,9 +70,10 @@ class Agent:
 
     def on_event(self, type: str, obj: Json) -> None:
         """Informer handler: one change."""
-        self._seen_version = max(self._seen_version, int(obj["metadata"]["resourceVersion"]))
+        version = int(obj["metadata"]["resourceVersion"])
+        self._seen_version = max(self._seen_version, version)
         if type == "DELETED":
-            self._forget(obj["metadata"]["uid"])
+            self._forget(obj["metadata"]["uid"], version)
         else:
             self._see(obj)
         self._wake.set()
@@ -82,7 +85,7 @@ class Agent:
 
     def _see(self, obj: Json) -> None:
         job = worker_job(obj)
-        if job is None:
+        if job is None or self._deleted.covers(job.uid, job.version):
             return
         known = self.jobs.get(job.uid)
         if known is not None and known.version > job.version:
@@ -96,7 +99,8 @@ class Agent:
         self._recharge(job.uid, before)
         self.on_change(job.uid)
 
-    def _forget(self, uid: str) -> None:
+    def _forget(self, uid: str, version: int) -> None:
+        self._deleted.note(uid, version)
         before = self._charge_of(uid)
         job = self.jobs.pop(uid, None)
         for memory in (self._bodies, self._assumed, self.waits):

@@ -335,3 +335,18 @@ async def test_a_note_alone_starts_nothing() -> None:
         await until(lambda: worker.started("forged"))
         assert batch_job.decode_admission(worker.note_of("forged", Mirror.ADMISSION))
         assert used(worker) == 1
+
+
+async def test_late_news_of_a_deleted_job() -> None:
+    """The answer to our own write, read after the watch told of the deletion, charges nothing."""
+    worker = Worker()
+    async with worker.running() as agent:
+        worker.add(mirrored("a", 2))
+        await until(lambda: worker.started("a"))
+        await until(lambda: used(worker) == 2)
+        started = worker.get("a")
+        worker.fake.delete(JOBS, "a", "team")
+        await until(lambda: not agent.jobs)
+        agent.on_event("MODIFIED", started)
+        assert not agent.jobs
+        assert used(worker) == 0
