@@ -68,6 +68,7 @@ class ClusterWorker:
         self._sent_at = 0.0
         self._told: dict[str, RemoteJob] = {}
         self._limit = asyncio.Semaphore(_IN_FLIGHT)
+        self._polling = asyncio.Lock()
 
     async def run(self) -> None:
         """Watch and probe until cancelled. A kubeconfig that cannot be used is reported."""
@@ -98,11 +99,17 @@ class ClusterWorker:
         """The next news; the same again while they are not acknowledged.
 
         Waits up to POLL_S and then returns news without content, which prove the worker alive.
+        A call that its caller has given up may still wait here: the next one waits behind it, and
+        then returns what it took.
         """
-        if instance != self.instance:
-            ack = -1
-        if self._sent is not None and self._sent.seq != ack:
-            return self._sent
+        async with self._polling:
+            if instance != self.instance:
+                ack = -1
+            if self._sent is not None and self._sent.seq != ack:
+                return self._sent
+            return await self._next_news()
+
+    async def _next_news(self) -> News:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(POLL_S):

@@ -37,14 +37,16 @@ class _Actor:
 
     def __init__(self, spec: ClusterSpec) -> None:
         settle_memory()
-        self._worker = ClusterWorker(spec)
+        self._spec, self._worker = spec, ClusterWorker(spec)
         self._task: asyncio.Task[None] | None = None
 
     def _ensure_running(self) -> None:
+        """Begin anew after a bug has ended the worker: it lists its cluster and tells all again."""
+        if self._task is not None and self._task.done() and (error := self._task.exception()):
+            log.error("cluster.worker_crashed", cluster=self._spec.name, exc_info=error)
+            self._worker, self._task = ClusterWorker(self._spec), None
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._worker.run())
-        elif self._task.done() and (error := self._task.exception()):
-            raise error  # ends the call; the manager restarts the actor
 
     async def apply(self, commands: list[Command]) -> list[Outcome]:
         self._ensure_running()

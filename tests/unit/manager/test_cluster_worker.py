@@ -354,6 +354,18 @@ async def test_news_are_sent_again_until_they_are_acknowledged(cluster: Cluster)
     assert [copy.remote.version for copy in second.copies] == [2]
 
 
+async def test_a_call_given_up_takes_no_news_away(cluster: Cluster) -> None:
+    """The runtime lost the connection, the call still waits in the worker; the next one asks."""
+    first = await next_news(cluster)
+    given_up = asyncio.create_task(cluster.worker.poll(first.instance, first.seq))
+    asked = asyncio.create_task(cluster.worker.poll(first.instance, first.seq))
+    await asyncio.sleep(0)
+    cluster.worker.see_copy(seen(1))
+    news = await asked
+    assert [copy.remote.version for copy in news.copies] == [1]
+    assert await given_up is news
+
+
 async def test_a_manager_that_restarted(cluster: Cluster) -> None:
     """It knows nothing of what its predecessor acknowledged: everything comes again."""
     await copied(cluster)
