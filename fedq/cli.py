@@ -17,6 +17,11 @@ from fedq.errors import explained
 class Explaining(TyperGroup):
     """Runs a command so that no mistake of a person ends in a traceback."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """See the base class: installing completion writes files already here."""
+        with explained():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: Any) -> Any:
         """See the base class."""
         with explained():

@@ -64,6 +64,15 @@ def choose(kubeconfig: Path | None, context: str | None) -> Target:
         return Target(parse_untrusted(path.read_bytes(), rig.management), rig=rig)
     if kubeconfig is not None and not kubeconfig.is_file():
         raise CommandError(f"there is no kubeconfig {kubeconfig}", todo="Check --kubeconfig.")
+    files = _files(kubeconfig)
+    if not any(map(os.path.exists, files)) and "KUBERNETES_SERVICE_HOST" not in os.environ:
+        raise CommandError(
+            "there is no cluster to talk to",
+            f"no local rig is up, and there is no kubeconfig {' or '.join(files)}"
+            if context is None
+            else f"context {context} is looked for in {' and '.join(files)}, which is not there",
+            "Start a local rig (`fedq rig up`), or name a kubeconfig with --kubeconfig.",
+        )
     return Target(load_endpoint(kubeconfig, context), _namespace(kubeconfig, context))
 
 
@@ -77,12 +86,16 @@ def _local_rig() -> tuple[Rig, Path] | None:
     return (rig, path) if path.is_file() else None
 
 
+def _files(kubeconfig: Path | None) -> list[str]:
+    """Where kubectl looks for contexts."""
+    chosen = os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
+    return [str(kubeconfig)] if kubeconfig else list(filter(None, chosen.split(os.pathsep)))
+
+
 def _namespace(kubeconfig: Path | None, context: str | None) -> str:
     """Namespace of the context, as kubectl reads it: the first file that knows wins."""
-    chosen = os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
-    files = [str(kubeconfig)] if kubeconfig else chosen.split(os.pathsep)
     configs = []
-    for file in files:
+    for file in _files(kubeconfig):
         try:
             configs.append(yaml.safe_load(Path(file).read_text()) or {})
         except (OSError, yaml.YAMLError, UnicodeDecodeError):

@@ -49,9 +49,25 @@ def explained() -> Iterator[None]:
     except api.ApiError as error:
         typer.echo(f"error: {from_api(error)}", err=True)
         raise typer.Exit(FAILED) from error
+    except BrokenPipeError:
+        raise  # `fedq … | head`: click ends quietly
+    except OSError as error:
+        typer.echo(f"error: {from_system(error)}", err=True)
+        raise typer.Exit(FAILED) from error
     except KeyboardInterrupt as error:
         typer.echo("interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from error
+
+
+def from_system(error: OSError) -> CommandError:
+    """A folder that cannot be written, a full disk, no more processes."""
+    what = f"{error.filename} cannot be used" if error.filename else "the system refused a step"
+    return CommandError(
+        what,
+        error.strerror or str(error),
+        "Files go to your home folder: FEDQ_RIG_HOME (the rig) and XDG_CACHE_HOME (its programs)"
+        " choose other folders.",
+    )
 
 
 def from_api(error: api.ApiError) -> CommandError:

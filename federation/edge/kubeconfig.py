@@ -59,7 +59,8 @@ def load_endpoint(path: Path | None = None, context: str | None = None) -> Endpo
 
     loaded = client.Configuration()
     in_cluster = path is None and context is None and _in_cluster()
-    source = "the service account of this pod" if in_cluster else str(path or "the kubeconfig")
+    file = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
+    source = "the service account of this pod" if in_cluster else file
     try:
         if in_cluster:
             config.load_incluster_config(  # type: ignore[no-untyped-call]  # it has no types
@@ -76,7 +77,7 @@ def load_endpoint(path: Path | None = None, context: str | None = None) -> Endpo
     except ConfigError:
         raise
     except Exception as error:  # ConfigException, TypeError, KeyError and what plugins raise
-        raise _bad(source, f"cannot be loaded: {error}") from error
+        raise _bad(source, f"cannot be loaded: {str(error).rstrip('.')}") from error
 
 
 def parse_untrusted(data: bytes, name: str) -> Endpoint:

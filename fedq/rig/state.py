@@ -64,6 +64,7 @@ class Home:
         """Remember `state`. Refuses a folder that holds somebody's other files."""
         file = self.path / "rig.json"
         if not file.exists() and (strangers := self._strangers()):
+            (self.path / ".lock").unlink(missing_ok=True)  # nothing of ours stays in it
             raise RigError(
                 f"{self.path} is not empty and holds no rig",
                 f"it holds {', '.join(strangers[:5])}",
