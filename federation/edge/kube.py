@@ -193,11 +193,18 @@ class KubeClient:
 
     # Writing
 
-    async def create(self, res: Resource, body: Json, namespace: str | None = None) -> Json:
-        """Create an object; the namespace defaults to the one in its metadata."""
+    async def create(
+        self, res: Resource, body: Json, namespace: str | None = None, *, strict: bool = False
+    ) -> Json:
+        """Create an object; the namespace defaults to the one in its metadata.
+
+        Args:
+            strict: refuse fields that the kind does not have (Invalid), instead of dropping them.
+        """
         meta = body.get("metadata", {})
         namespace = namespace or meta.get("namespace")
-        call = plan("create", At(res, namespace), body=body)
+        query = {"fieldValidation": "Strict"} if strict else None
+        call = plan("create", At(res, namespace), query=query, body=body)
         name = meta.get("name") or meta.get("generateName", "")
         about = f"{namespace}/{name}" if namespace else name
         return await self._object(replace(call, about=f"{res.plural} {about}"))

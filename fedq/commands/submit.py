@@ -116,7 +116,9 @@ async def _send(client: KubeClient, manifest: Manifest, sent: Sent) -> None:
 
 async def _create(client: KubeClient, manifest: Manifest) -> tuple[Json, str]:
     try:
-        return await client.create(manifest.resource, manifest.body), "created"
+        # As kubectl does: a field with a typing error must not be dropped without a word.
+        made = await client.create(manifest.resource, manifest.body, strict=manifest.is_job)
+        return made, "created"
     except AlreadyExists:
         namespace = manifest.namespace or None
         found = await client.get(manifest.resource, manifest.name, namespace)
@@ -151,15 +153,16 @@ async def _warn_of_queues(client: KubeClient, jobs: list[Manifest]) -> None:
     }
     for namespace, queue in sorted(doors):
         try:
-            await client.get(LOCAL_QUEUES, queue, namespace)
-        except NotFound:
-            typer.echo(
-                f"warning: there is no LocalQueue {namespace}/{queue}: its Jobs wait until it is"
-                " created (`fedq get queues` shows what there is)",
-                err=True,
-            )
+            found = await client.list(LOCAL_QUEUES, namespace)
         except ApiError:
             continue  # a user who may not read queues can submit all the same
+        names = sorted(item["metadata"]["name"] for item in found.items)
+        if queue not in names:
+            typer.echo(
+                f"warning: there is no LocalQueue {namespace}/{queue}: its Jobs wait until it is"
+                f" created (in {namespace} there is {', '.join(names) or 'none'})",
+                err=True,
+            )
 
 
 async def _wait(client: KubeClient, wanted: Wanted, patience: float | None) -> int:

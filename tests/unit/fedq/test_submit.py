@@ -29,6 +29,8 @@ def test_creates_all_and_says_so(fedq: Fedq, kube: FakeKube) -> None:
     assert result.stdout == "job default/a created\njob default/b created\n"
     assert result.stderr == ""
     assert kube.get(r.JOBS, "b", "default")["spec"]["parallelism"] == 2
+    posts = [path for method, path in kube.log if method == "POST"]
+    assert all(path.endswith("?fieldValidation=Strict") for path in posts)
 
 
 def test_again_changes_nothing(fedq: Fedq, kube: FakeKube) -> None:
@@ -129,6 +131,7 @@ def test_unknown_local_queue_is_a_warning(fedq: Fedq) -> None:
 
     assert result.exit_code == 0
     assert "no LocalQueue default/nowhere" in result.stderr
+    assert "(in default there is none)" in result.stderr
 
 
 def test_misspelled_field_is_a_warning(fedq: Fedq) -> None:
