@@ -45,7 +45,7 @@ def demo(
     the worker clusters. Everything is taken down again, also after Ctrl-C or an error.
     """
     rig = Rig.load()
-    if rig.clusters:
+    if not rig.claim():
         raise CommandError(
             f"a rig is up already in {rig.home}",
             "the demo takes down what it started, and would take that down too",

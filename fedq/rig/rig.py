@@ -64,6 +64,14 @@ class Rig:
         """Name of its management cluster."""
         return MANAGEMENT
 
+    def claim(self) -> bool:
+        """Take the folder for a new rig. False if it is taken: of two callers one gets it."""
+        with self._home.lock():
+            free = self._home.read() is None
+            if free:
+                self._home.write(State(self._backend or "local"))
+            return free
+
     def up(self, workers: int, *, nodes: int = 4, progress: Progress | None = None) -> None:
         """Bring up `workers` worker clusters of `nodes` GPU nodes each, or what is missing of them.
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from fedq import connect
 from fedq.cli import app
+from fedq.rig.rig import Rig
 
 CONFIG = """\
 apiVersion: v1
@@ -68,6 +69,40 @@ def test_missing_kubeconfig(no_rig: Path) -> None:
 
     assert result.exit_code == 1
     assert "there is no kubeconfig" in result.stderr
+
+
+def test_neither_rig_nor_kubeconfig(no_rig: Path) -> None:
+    """What was looked for is named, and both ways out."""
+    result = CliRunner().invoke(app, ["get", "jobs"])
+
+    assert result.exit_code == 1
+    assert f"no local rig is up, and there is no kubeconfig {no_rig}/.kube/config" in result.stderr
+    assert "fedq rig up" in result.stderr
+
+
+def test_a_folder_that_cannot_be_used(no_rig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path, the cause, and how to choose another one; no traceback."""
+    (no_rig / "file").write_text("")
+    monkeypatch.setenv("FEDQ_RIG_HOME", str(no_rig / "file" / "rig"))
+    for command in (["rig", "up"], ["demo"]):
+        result = CliRunner().invoke(app, command)
+
+        assert result.exit_code == 1
+        assert f"error: {no_rig}/file" in result.stderr
+        assert "FEDQ_RIG_HOME" in result.stderr
+        assert "Traceback" not in result.output
+
+
+def test_one_of_two_demos_gets_the_rig(no_rig: Path) -> None:
+    """The other must not take down what it did not start."""
+    assert Rig.load().claim()
+    assert not Rig.load().claim()
+
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == 1
+    assert "a rig is up already" in result.stderr
+    Rig.load().down()
+    assert not (no_rig / "rig").exists()
 
 
 def test_completion_is_silent_without_a_cluster(no_rig: Path) -> None:
