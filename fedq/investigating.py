@@ -47,7 +47,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         view=view,
         now=now,
         requests=_requests(job),
-        holds=_holds(workload),
+        holds=[] if view.state.ended else _holds(workload),
         pods=_pods(job),
         queue_problem=_queue_problem(view, door, queue is not None),
         queue=queue,

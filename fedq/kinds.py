@@ -44,5 +44,5 @@ def _complaint(api_version: str, kind: str) -> str:
         accepted = " and ".join(versions[kind])
         return f"{kind} is not served as {api_version}, but as {accepted}: change apiVersion"
     close = difflib.get_close_matches(kind, versions, n=1)
-    known = f"did you mean {close[0]}" if close else f"known are {', '.join(sorted(versions))}"
-    return f"unknown kind {kind} ({api_version}): {known}; others are created with kubectl"
+    known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(versions))}."
+    return f"unknown kind {kind} ({api_version}): {known} Others are created with kubectl"

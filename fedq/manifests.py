@@ -78,7 +78,8 @@ def read_text(file: str) -> tuple[str, str]:
         return file, Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise CommandError(f"{file} cannot be read", str(reason), code=BAD_INPUT) from error
+        todo = "Nothing was sent. Name a file, or - for standard input."
+        raise CommandError(f"{file} cannot be read", str(reason), todo, code=BAD_INPUT) from error
 
 
 def read(text: str, source: str, namespace: str, default: str) -> Reading:

@@ -113,7 +113,7 @@ def _workload_row(obj: Json) -> tuple[object, ...]:
 
 
 @app.command("queue", hidden=True)
-@app.command("queues", epilog="Examples:  fedq get queues   |   fedq get queues team -o json")
+@app.command("queues", epilog="Examples:  fedq get queues   |   fedq get queues research -o json")
 def queues(
     name: Annotated[str, _name(completion.queue_names)] = "",
     output: OutputOption = Output.table,
@@ -159,7 +159,8 @@ def clusters(
     views = _run(kubeconfig, context, read)
     headings = ("NAME", "CONNECTED", "REASON", "AGENT", "OFFERED", "RUNNING", "MESSAGE")
     rows = [_cluster_row(view) for view in views]
-    _print(output, name, views, (headings, rows), "no worker clusters")
+    none = "no worker clusters: is this the management cluster?"
+    _print(output, name, views, (headings, rows), none)
 
 
 def _cluster_row(view: ClusterView) -> tuple[object, ...]:

@@ -71,7 +71,10 @@ def up(
 @app.command(epilog="Example:  fedq rig down")
 def down() -> None:
     """End every process of the rig and remove its files. Built programs stay in the cache."""
-    take_down(Rig.load())
+    rig = Rig.load()
+    there = rig.home.exists()
+    take_down(rig)
+    planes.tell(f"{'the rig is down' if there else 'no rig was up'}: {rig.home}")
 
 
 def take_down(rig: Rig) -> None:

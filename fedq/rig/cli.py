@@ -128,8 +128,10 @@ def _table(current: RigStatus) -> Table:
         for component, state in cluster.components.items():
             table.add_row(name, component, *_cells(state), url)
             name = url = ""
+    beside = "beside them"
     for name, state in current.processes.items():
-        table.add_row("", name, *_cells(state), "")
+        table.add_row(beside, name, *_cells(state), "")
+        beside = ""
     return table
 
 
