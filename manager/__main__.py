@@ -14,6 +14,7 @@ from federation.edge.errors import ApiError
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.redis_index import RedisIndex
+from federation.edge.services import exit_soon
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, serve
 from manager.app import Manager, ensure_origin
@@ -48,6 +49,7 @@ async def _run(settings: ManagerSettings) -> None:
         index = RedisIndex(url, "")
         stack.push_async_callback(index.aclose)
         manager = Manager(client, index, runtime, origin)
+        manager.on_crash = exit_soon
         settle_memory()
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(manager.run())

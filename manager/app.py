@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import structlog
@@ -56,6 +56,8 @@ class Manager:
         )
         self._workloads = Informer(client, WORKLOADS, _Workloads(self.controller))
         self.ready = False
+        self.crashed = ""
+        self.on_crash: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
         """Read everything, then act."""
@@ -65,7 +67,7 @@ class Manager:
             async with asyncio.TaskGroup() as tasks:
                 for informer in informers:
                     name = f"informer/{informer.resource.plural}"
-                    tasks.create_task(guard(informer.run(), name), name=name)
+                    tasks.create_task(self._guard(informer.run(), name), name=name)
                 for informer in informers:
                     await informer.synced.wait()
                 self.controller.start()
@@ -79,13 +81,24 @@ class Manager:
                     "catalog": self._follow_catalog(),
                 }
                 for name, service in services.items():
-                    tasks.create_task(guard(service, name), name=name)
+                    tasks.create_task(self._guard(service, name), name=name)
                 self.dispatcher.wake()
         finally:
             await self.controller.aclose()
 
+    async def _guard(self, coro: Coroutine[Any, Any, object], name: str) -> None:
+        """Own a task that must not end, and be known as broken from when it does."""
+        try:
+            await guard(coro, name)
+        except Exception:  # whatever it was: passed on
+            self.crashed = name
+            self.on_crash()
+            raise
+
     def problem(self) -> str:
         """Why the manager makes no progress; '' if it does."""
+        if self.crashed:
+            return f"{self.crashed} has crashed, see the log: the manager is ending"
         if not self.ready:
             return "reading the management cluster"
         for informer in (self._jobs, self._workloads):
@@ -117,6 +130,7 @@ class Manager:
         self.controller.on_news(link, news)
         if news.report is not None:
             self.dispatcher.reactivate()
+        self.dispatcher.clusters_seen()
 
     def _clusters_changed(self) -> None:
         self.dispatcher.reactivate()
@@ -143,7 +157,7 @@ class _Jobs:
         self._controller = controller
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
-        self._controller.on_jobs_listed(items)
+        self._controller.on_jobs_listed(items, resource_version)
 
     def on_event(self, type: str, obj: Json) -> None:
         if type == "DELETED":

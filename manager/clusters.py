@@ -38,6 +38,7 @@ from federation.edge.resources import (
     SECRETS,
     Json,
 )
+from federation.jobs.mirror import mirrored_epoch
 from manager.link import ClusterLink
 from manager.protocol import ClusterSpec, Health, News, Runtime
 
@@ -118,6 +119,8 @@ class Clusters:
     def _health_of(self, link: ClusterLink) -> Health:
         if not link.health.ok:
             return link.health
+        if link.ledger.unreadable:
+            return Health(False, "UnreadableWorkerReport", link.ledger.unreadable)
         if not link.ledger.reported:
             text = "the agent has published no WorkerReport yet: is it running?"
             return Health(False, "NoWorkerReport", text)
@@ -265,9 +268,8 @@ def _multikueue_check(obj: Json) -> Json | None:
 
 
 def _lease(obj: Json) -> _Lease:
-    annotations = obj["metadata"].get("annotations") or {}
-    renewed = obj["spec"].get("renewTime") or ""
-    return _Lease(int(annotations.get(Mirror.EPOCH.value, "1")), renewed)
+    renewed = (obj.get("spec") or {}).get("renewTime") or ""
+    return _Lease(mirrored_epoch(obj) or 1, renewed)  # its agent too can write nonsense there
 
 
 def _kubeconfig(obj: Json) -> bytes | None:

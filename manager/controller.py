@@ -24,6 +24,7 @@ from federation.core.facts import JobState, ObjectKey
 from federation.core.lifecycle import step, wake_at
 from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
+from federation.edge.deletions import FOR_EVER, Deletions
 from federation.jobs import batch_job
 from manager.link import ClusterLink
 from manager.protocol import Copy, DeleteCopy, News, Result
@@ -53,7 +54,9 @@ class Controller:
         self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
         self._bodies: OrderedDict[str, Json] = OrderedDict()
         self._jobs: dict[ObjectKey, str] = {}
-        self._workloads: dict[ObjectKey, str] = {}
+        self._workloads: dict[ObjectKey, tuple[str, str]] = {}
+        self._deleted_jobs = Deletions()
+        self._deleted_workloads = Deletions()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: list[tuple[str, on.Event]] | None = []
@@ -187,21 +190,23 @@ class Controller:
 
     # Local jobs
 
-    def on_jobs_listed(self, items: Sequence[Json]) -> None:
-        """A full listing of the queue-labelled Jobs."""
+    def on_jobs_listed(self, items: Sequence[Json], version: str) -> None:
+        """A full listing of the queue-labelled Jobs, as of `version`."""
         present = {item["metadata"]["uid"] for item in items}
         for key, uid in list(self._jobs.items()):
             if uid not in present:
-                self._job_gone(key, uid)
+                self._job_gone(key, uid, int(version))
         for item in items:
             self.see_job(item)
 
     def see_job(self, job: Json) -> None:
-        """A local Job as it is now."""
+        """A local Job as it is now, by the watch or as the answer to a write."""
         local = batch_job.local_job(job)
+        if self._deleted_jobs.covers(local.uid, local.version):
+            return
         known = self._jobs.get(local.key)
         if known is not None and known != local.uid:
-            self._job_gone(local.key, known)
+            self._job_gone(local.key, known, local.version)
         self._jobs[local.key] = local.uid
         self.keep_body(local.uid, job)
         self.feed(local.uid, on.LocalSeen(local))
@@ -212,9 +217,11 @@ class Controller:
     def job_deleted(self, job: Json) -> None:
         """A local Job is gone (or lost its queue label)."""
         meta = job["metadata"]
-        self._job_gone(ObjectKey(meta["namespace"], meta["name"]), meta["uid"])
+        key, version = ObjectKey(meta["namespace"], meta["name"]), int(meta["resourceVersion"])
+        self._job_gone(key, meta["uid"], version)
 
-    def _job_gone(self, key: ObjectKey, uid: str) -> None:
+    def _job_gone(self, key: ObjectKey, uid: str, version: int) -> None:
+        self._deleted_jobs.note(uid, version)
         if self._jobs.get(key) == uid:
             del self._jobs[key]
         self._bodies.pop(uid, None)
@@ -236,19 +243,22 @@ class Controller:
 
     def on_workloads_listed(self, items: Sequence[Json]) -> None:
         """A full listing of the Workloads."""
-        present = {ObjectKey(i["metadata"]["namespace"], i["metadata"]["name"]) for i in items}
-        for key in self._workloads.keys() - present:
-            self.workload_gone(key)
+        present = {item["metadata"]["uid"] for item in items}
+        for key, (_, workload_uid) in list(self._workloads.items()):
+            if workload_uid not in present:
+                self.workload_gone(key, workload_uid)
         for item in items:
             self.see_workload(item)
 
     def see_workload(self, obj: Json) -> None:
         """A Workload as it is now. Those of other kinds of owners are not ours."""
-        uid = _job_uid(obj)
-        if not uid:
-            return
         meta = obj["metadata"]
-        self._workloads[ObjectKey(meta["namespace"], meta["name"])] = uid
+        known = self._workloads.get(ObjectKey(meta["namespace"], meta["name"]), ("", ""))
+        # One whose owner was taken away by hand still is the record that we write.
+        uid = _job_uid(obj) or (known[0] if known[1] == meta["uid"] else "")
+        if not uid or self._deleted_workloads.covers(meta["uid"], int(meta["resourceVersion"])):
+            return
+        self._workloads[ObjectKey(meta["namespace"], meta["name"])] = (uid, meta["uid"])
         self.feed(uid, on.RecordSeen(records.read_record(obj)))
         state = self.states.get(uid)
         if state is not None and state.bound is None and state.local is not None:
@@ -257,13 +267,16 @@ class Controller:
     def workload_deleted(self, obj: Json) -> None:
         """A Workload is gone."""
         meta = obj["metadata"]
-        self.workload_gone(ObjectKey(meta["namespace"], meta["name"]))
+        self.workload_gone(ObjectKey(meta["namespace"], meta["name"]), meta["uid"])
 
-    def workload_gone(self, key: ObjectKey) -> None:
-        """A Workload is known to be gone."""
-        uid = self._workloads.pop(key, "")
-        state = self.states.get(uid)
-        if state is not None and state.record is not None and state.record.key == key:
+    def workload_gone(self, key: ObjectKey, workload_uid: str) -> None:
+        """A Workload is known to be gone. Another one of its name may be there already."""
+        self._deleted_workloads.note(workload_uid, FOR_EVER)
+        uid, known = self._workloads.get(key, ("", ""))
+        if known != workload_uid:
+            return
+        del self._workloads[key]
+        if uid in self.states or self._held is not None:
             self.feed(uid, on.RecordSeen(None))
 
     # Clusters

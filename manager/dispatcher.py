@@ -42,6 +42,7 @@ class Dispatcher:
         self._blocked: dict[str, dict[str, Wait]] = defaultdict(dict)
         self._parked: set[str] = set()
         self._unpark: set[str] = set()
+        self._problems: dict[str, str] = {}
         self.cycles = 0
         """Cycles run so far."""
 
@@ -54,6 +55,14 @@ class Dispatcher:
         self._blocked.clear()
         self._unpark |= self._parked
         self._wake.set()
+
+    def clusters_seen(self) -> None:
+        """A cluster that takes work again is a change too, even if it has nothing new to report."""
+        links = self._clusters.links
+        problems = {name: self._clusters.problem(link) for name, link in links.items()}
+        if problems != self._problems:
+            self._problems = problems
+            self.reactivate()
 
     async def run(self) -> None:
         """Dispatch until cancelled. While Redis is away nothing is dispatched; nothing is lost."""
@@ -145,7 +154,11 @@ class Dispatcher:
         if state is None or not state.queued or state.choice is not None:
             await self._queue.index.drop(item.uid)
             return True
-        self._clusters.links[choice.cluster].ledger.offer(item.uid, choice)
+        link = self._clusters.links.get(choice.cluster)
+        if link is None:  # it was removed since the cycle
+            await self._queue.index.release(item.uid)
+            return True
+        link.ledger.offer(item.uid, choice)
         self._controller.feed(item.uid, on.Placed(fit.admission, choice))
         return True
 
@@ -191,6 +204,7 @@ class Dispatcher:
         """Write the reason to workloads that have waited for a while behind one of their shape."""
         while True:
             await asyncio.sleep(EXPLAIN_S)  # short waits are not worth a write
+            self.clusters_seen()  # the silence of an agent is no event
             cutoff = time.time() - EXPLAIN_S
             for item in list(self._queue.items.values()):
                 waits = self._blocked.get(item.cluster_queue)

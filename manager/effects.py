@@ -36,6 +36,8 @@ Json = dict[str, Any]
 
 WRITES_IN_FLIGHT = 48
 AFTER_CONFLICT_S = 0.05
+CONFLICTS_AT_ONCE = 5
+"""As many in a row are followed at once; more mean that the newer facts do not come."""
 AFTER_REFUSED_WRITE_S = 5.0
 
 
@@ -83,8 +85,9 @@ class EffectRunner:
             self._controller.feed(uid, end.event)
         except _Again as again:
             self._failed(uid, again.after, str(again))
-        except Conflict:
-            self._failed(uid, AFTER_CONFLICT_S, "")
+        except Conflict as conflict:
+            often = self._state(uid).failures >= CONFLICTS_AT_ONCE
+            self._failed(uid, None if often else AFTER_CONFLICT_S, str(conflict) if often else "")
         except ApiError as error:
             self._failed(uid, None if error.retryable else AFTER_REFUSED_WRITE_S, str(error))
         else:
@@ -280,6 +283,11 @@ class EffectRunner:
         except AlreadyExists:
             name, namespace = body["metadata"]["name"], local.key.namespace
             created = await self._client.get(WORKLOADS, name, namespace)
+            if records.owner_uid(created) != uid:
+                raise _Again(
+                    f"a Workload {namespace}/{name} exists that is not this job's: delete it",
+                    AFTER_REFUSED_WRITE_S,
+                ) from None
         self._controller.see_workload(created)
 
     async def _delete_workload(self, state: JobState) -> None:
@@ -292,7 +300,7 @@ class EffectRunner:
             )
         except (NotFound, Conflict):
             log.debug("workload.already_gone", workload=str(record.key))
-        self._controller.workload_gone(record.key)
+        self._controller.workload_gone(record.key, record.uid)
 
     async def _patch_workload(self, record: Record, body: Json, subresource: str = "") -> None:
         written = await self._client.patch(

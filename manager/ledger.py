@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from federation.api.worker_report import WorkerReport
+from federation.api.worker_report import WorkerReport, WorkerReportStatus
 from federation.core.dispatch import Amount, Choice, ClusterView, WorkerQueue
 from federation.core.types import FlavorResource, Usage
 
@@ -35,10 +35,19 @@ class Ledger:
         self._queues: dict[str, WorkerQueue] = {}
         self._local_queues: dict[tuple[str, str], str] = {}
         self.reported = False
+        self.unreadable = ""
+        """Why the last report cannot be used; '' if it can."""
 
     def report(self, obj: Json) -> None:
-        """Take over a WorkerReport."""
-        status = WorkerReport.from_wire(obj).status
+        """Take over a WorkerReport. It comes from another cluster, which may write anything."""
+        try:
+            self._take(WorkerReport.from_wire(obj).status)
+        except ValueError as error:  # pydantic's too
+            self.unreadable = f"the WorkerReport cannot be read: {str(error)[:500]}"
+            return
+        self.unreadable = ""
+
+    def _take(self, status: WorkerReportStatus) -> None:
         self._counted = int(status.counted_resource_version or 0)
         self._local_queues = {(q.namespace, q.name): q.cluster_queue for q in status.local_queues}
         self._queues = {

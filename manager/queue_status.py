@@ -71,10 +71,10 @@ class QueueStatus:
     async def tick(self) -> None:
         """Write what changed since the last time."""
         cluster_queues, local_queues = self._count()
-        for name, queue in self._catalog.queues.items():
+        for name, queue in list(self._catalog.queues.items()):  # they change meanwhile
             body = self._cluster_queue(queue, cluster_queues[name])
             await self._write(CLUSTER_QUEUES, ("", name), body)
-        for key, local in self._catalog.local_queues.items():
+        for key, local in list(self._catalog.local_queues.items()):
             problem = self._catalog.queue_problem(*key)
             count = local_queues[key]
             body = {**_numbers(count), "flavorsReservation": _flavors(count.reserved)}

@@ -43,7 +43,7 @@ def read_record(obj: Json) -> Record:
     binding = None
     if cluster:
         binding = Binding(
-            cluster, int(fedq["attempt"]), int(fedq.get("epoch", 0)), fedq.get("boundAt", "")
+            cluster, int(fedq.get("attempt", 0)), int(fedq.get("epoch", 0)), fedq.get("boundAt", "")
         )
     waiting = reserved is not None and reserved["status"] != "True"
     return Record(

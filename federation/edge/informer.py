@@ -117,6 +117,8 @@ class Informer:
         except Gone:
             self._version = ""
         except ApiError as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError from error  # closing a stream replaced it
             # Only a lost connection leaves no doubt about where to go on.
             if not isinstance(error, Unreachable):
                 self._version = ""

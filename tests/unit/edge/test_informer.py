@@ -274,3 +274,25 @@ async def test_what_the_handler_raises_ends_the_informer(world: Rigged) -> None:
     world.fake.create(CONFIGMAPS, config("a"))
     with pytest.raises(KeyError):
         await Informer(world.kube, CONFIGMAPS, Store(broken)).run()
+
+
+async def test_a_cancellation_that_turned_into_an_api_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stream that fails while it is closed must not keep the informer alive."""
+    rigged = Rigged()
+
+    async def watch(*_: object, **__: object) -> AsyncIterator[object]:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise Unreachable("the stream broke while it was closed") from None
+        yield None
+
+    monkeypatch.setattr(rigged.kube, "watch", watch)
+    task = asyncio.create_task(rigged.informer.run())
+    await rigged.informer.synced.wait()
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task], timeout=5)
+    assert task.cancelled()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from federation.api import record as records
-from federation.api.names import FEDQ_NAMESPACE, Mirror
+from federation.api.names import FEDQ_NAMESPACE, Label, Mirror
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import (
@@ -27,8 +27,10 @@ from federation.edge.resources import (
 from federation.jobs import batch_job
 from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
+from manager.link import ClusterLink
 from manager.local_runtime import _TaskHandle
-from manager.protocol import ClusterSpec, WorkerHandle
+from manager.protocol import ClusterSpec, Health, WorkerHandle
+from manager.queue_status import QueueStatus
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import FillableMemory, stop, until
 from tests.unit.worker_agent.support import Worker, custom, job, queue_objects
@@ -318,3 +320,185 @@ async def test_orphans_are_removed() -> None:
     world.home.delete(JOBS, "j", "team")
     async with world.running():
         await until(lambda: world.copy() is None, "the orphan is removed")
+
+
+# What comes late, and what others wrote
+
+
+async def test_late_news_of_a_deleted_job() -> None:
+    """The answer to our own write, read after the watch told of the deletion, is not a job."""
+    world = Federation("a")
+    async with world.running() as manager:
+        world.submit()
+        world.start(await world.offered())
+        await until(lambda: world.record().admitted)
+        job, workload = world.local(), world.home.items(WORKLOADS)[0]
+        world.home.delete(JOBS, "j", "team")
+        await until(lambda: manager.controller.states == {}, "it is forgotten")
+        manager.controller.see_job(job)
+        manager.controller.see_workload(workload)
+        assert manager.controller.states == {}
+
+
+async def test_late_news_of_the_job_before() -> None:
+    """They do not end the new job of the same name."""
+    world = Federation("a")
+    async with world.running() as manager:
+        world.submit()
+        await world.offered()
+        before = world.local()
+        world.home.delete(JOBS, "j", "team")
+        uid = world.submit()
+        await until(lambda: uid in manager.controller.states)
+        manager.controller.see_job(before)
+        local = manager.controller.states[uid].local
+        assert local is not None
+
+
+async def test_a_workload_deleted_by_hand() -> None:
+    """It is made again; late news of the old one are not taken for the new one's."""
+    world = Federation("a")
+    async with world.running() as manager:
+        world.report("a", 0)
+        await until(lambda: _available(manager) == 0)
+        uid = world.submit()
+        await until(lambda: uid in manager.queue.items)
+        old = world.home.items(WORKLOADS)[0]
+        world.home.delete(WORKLOADS, old["metadata"]["name"], "team")
+        await until(lambda: (r := world.record()) and r.uid != old["metadata"]["uid"])
+        manager.controller.see_workload(old)
+        manager.controller.workload_deleted(old)
+        record = manager.controller.states[uid].record
+        assert record is not None
+        assert record.uid == world.record().uid
+
+
+async def test_a_label_taken_away_and_given_back() -> None:
+    """For the watch the job was deleted; it is taken up again nevertheless."""
+    world = Federation("a")
+    async with world.running() as manager:
+        uid = world.submit()
+        await world.offered()
+        label = Label.QUEUE_NAME.value
+        world.home.merge(JOBS, "j", {"metadata": {"labels": {label: None}}}, "team")
+        await until(lambda: manager.controller.states == {}, "it is let go")
+        world.home.merge(JOBS, "j", {"metadata": {"labels": {label: "lq"}}}, "team")
+        await until(lambda: uid in manager.controller.states, "it is taken up")
+        await world.offered()
+
+
+async def test_a_cluster_is_well_again_and_has_nothing_new_to_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was passed over while it was not is offered."""
+    monkeypatch.setattr("manager.dispatcher.EXPLAIN_S", 0.01)
+    world = Federation("a")
+    async with world.running() as manager:
+        link = await _active_link(manager)
+        link.health = Health(False, "ClientConnectionFailed", "no answer")
+        world.submit()
+        await until(lambda: (r := world.record()) and "no answer" in r.message, "told why")
+        assert world.copy() is None
+        link.health = Health(True, "Active", "Connected")
+        await world.offered()
+
+
+async def _active_link(manager: Manager) -> ClusterLink:
+    clusters = manager.clusters
+    await until(lambda: (link := clusters.links.get("a")) and not clusters.problem(link))
+    return clusters.links["a"]
+
+
+async def test_a_report_that_cannot_be_read() -> None:
+    """It stops that cluster only, with the reason."""
+    world = Federation("a", "b")
+    async with world.running() as manager:
+        link = await _active_link(manager)
+        report = {"status": {"countedResourceVersion": "many"}}
+        world.workers["a"].fake.merge(WORKER_REPORTS, "a", report, status=True)
+        await until(lambda: "UnreadableWorkerReport" in manager.clusters.problem(link))
+        world.submit()
+        assert await world.offered() is world.workers["b"]
+        world.report("a")
+        await until(lambda: not manager.clusters.problem(link))
+
+
+async def test_an_epoch_that_is_no_number() -> None:
+    """An agent may write its Lease: what it writes there must not stop the manager."""
+    world = Federation("a")
+    async with world.running() as manager:
+        nonsense = {"metadata": {"annotations": {Mirror.EPOCH.value: "nonsense"}}}
+        world.home.merge(LEASES, "a", nonsense, FEDQ_NAMESPACE)
+        world.submit()
+        await world.offered()
+        assert manager.clusters.epoch("a") == 1
+
+
+async def test_a_workload_of_that_name_is_somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left alone and not asked for without a pause; the job goes on when it is gone."""
+    pause = 0.05
+    monkeypatch.setattr("manager.effects.AFTER_REFUSED_WRITE_S", pause)
+    world = Federation("a")
+    uid = world.submit()
+    name = records.workload_name("Job", "batch", "j", uid)
+    world.home.create(WORKLOADS, custom("Workload", name, {"queueName": "lq"}, "team"))
+    async with world.running() as manager:
+        await until(lambda: manager.controller.states[uid].failures > 2, "tried again")
+        assert writes(world.home)["POST workloads"] == manager.controller.states[uid].failures
+        world.home.delete(WORKLOADS, name, "team")
+        await world.offered()
+
+
+async def test_a_service_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manager ends, and says so as long as it is still there."""
+
+    async def crash(self: QueueStatus) -> None:
+        raise RuntimeError("a bug")
+
+    world = Federation("a")
+    client = KubeClient(Endpoint("https://home", name="home"), transport=world.home)
+    runtime = FakeRuntime(world.workers)
+    manager = Manager(client, world.index, runtime, ORIGIN)
+    monkeypatch.setattr(QueueStatus, "tick", crash)
+    told: list[str] = []
+    manager.on_crash = lambda: told.append(manager.problem())
+    with pytest.raises(ExceptionGroup):
+        await manager.run()
+    await runtime.aclose()
+    await client.aclose()
+    assert told == ["queue-status has crashed, see the log: the manager is ending"]
+
+
+async def test_queues_that_change_while_their_status_is_written() -> None:
+    """New and deleted queues in the middle of a round of writes."""
+    world = Federation("a")
+    async with world.running() as manager:
+        names = [f"lq-{n}" for n in range(20)]
+        for name in names:
+            queue = custom("LocalQueue", name, {"clusterQueue": "cq"}, "team")
+            world.home.create(LOCAL_QUEUES, queue)
+        await until(lambda: len(manager.catalog.local_queues) == 21)
+        status = QueueStatus(manager.client, manager.catalog, {})
+        tick = asyncio.create_task(status.tick())
+        while not tick.done():
+            world.home.delete(LOCAL_QUEUES, names.pop(), "team") if names else None
+            await asyncio.sleep(0)
+        await tick
+
+
+async def test_a_workload_that_lost_its_owner() -> None:
+    """It was taken away by hand; the record stays the job's, and its versions are followed."""
+    world = Federation("a")
+    async with world.running() as manager:
+        uid = world.submit()
+        worker = await world.offered()
+        name = world.home.items(WORKLOADS)[0]["metadata"]["name"]
+        nobody = {"metadata": {"ownerReferences": None, "labels": None}}
+        world.home.merge(WORKLOADS, name, nobody, "team")
+        version = int(world.home.get(WORKLOADS, name, "team")["metadata"]["resourceVersion"])
+        await until(lambda: (r := manager.controller.states[uid].record) and r.version >= version)
+        world.start(worker)
+        worker.run_pods("j")
+        worker.end("j")
+        await until(lambda: world.copy() is None, "it is finished and removed")
+        assert manager.controller.states[uid].failures == 0
