@@ -8,7 +8,7 @@ MayStopSearch, its default).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from federation.core.matching import affinity_matches, untolerated
@@ -54,15 +54,12 @@ def assign(
     tree: QuotaTree,
 ) -> Admission | Shortage:
     """Choose flavors for the whole workload, all or nothing."""
-    assumed: Usage = {}
+    attempt = _Attempt(queue, flavors, tree)
     assignments = []
     for pods in pod_sets:
-        result = _assign_pod_set(pods, queue, flavors, tree, assumed)
+        result = attempt.pod_set(pods)
         if isinstance(result, Shortage):
             return Shortage(result.reason, f"pod set {pods.name}: {result.message}")
-        for resource, flavor in result.flavors.items():
-            key = FlavorResource(flavor, resource)
-            assumed[key] = assumed.get(key, 0) + result.usage[resource]
         assignments.append(result)
     return Admission(queue.name, tuple(assignments))
 
@@ -75,58 +72,86 @@ def totals(pods: PodSet, queue: ClusterQueue) -> Resources:
     return requests
 
 
-def _assign_pod_set(
-    pods: PodSet,
-    queue: ClusterQueue,
-    flavors: Mapping[str, ResourceFlavor],
-    tree: QuotaTree,
-    assumed: Usage,
-) -> PodSetAssignment | Shortage:
-    requests = totals(pods, queue)
-    chosen: dict[str, str] = {}
-    for resource in requests:
-        if resource in chosen:
-            continue
-        group = next((g for g in queue.groups if resource in g.covered), None)
-        if group is None:
-            if requests[resource] == 0:
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One workload against the state; `assumed` is what its earlier pod sets take."""
+
+    queue: ClusterQueue
+    flavors: Mapping[str, ResourceFlavor]
+    tree: QuotaTree
+    assumed: Usage = field(default_factory=dict)
+
+    def pod_set(self, pods: PodSet) -> PodSetAssignment | Shortage:
+        """Choose flavors for one pod set, and assume them."""
+        requests = totals(pods, self.queue)
+        chosen: dict[str, str] = {}
+        for resource in requests:
+            if resource in chosen:
                 continue
+            group = next((g for g in self.queue.groups if resource in g.covered), None)
+            if group is None:
+                if requests[resource] == 0:
+                    continue
+                return Shortage(
+                    Reason.NO_MATCHING_FLAVOR,
+                    f"ClusterQueue {self.queue.name} has no quota for resource {resource}: add it"
+                    " to spec.resourceGroups, or drop the request",
+                )
+            wanted = {name: amount for name, amount in requests.items() if name in group.covered}
+            flavor = self._choose(pods, wanted, group)
+            if isinstance(flavor, Shortage):
+                return flavor
+            chosen.update(dict.fromkeys(wanted, flavor))
+        usage = {name: requests[name] for name in chosen}
+        for resource, flavor in chosen.items():
+            key = FlavorResource(flavor, resource)
+            self.assumed[key] = self.assumed.get(key, 0) + usage[resource]
+        return PodSetAssignment(pods.name, pods.count, chosen, usage)
+
+    def _choose(self, pods: PodSet, wanted: Resources, group: ResourceGroup) -> str | Shortage:
+        """The first flavor of the group that fits, or the mildest reason among the others."""
+        failures: list[Shortage] = []
+        for quotas in group.flavors:
+            name = quotas.flavor
+            shortage = _unsuitable(pods, name, self.flavors) or self._short_of(wanted, name)
+            if shortage is None:
+                return name
+            failures.append(shortage)
+        if not failures:
+            text = f"ClusterQueue {self.queue.name} lists no flavor"
+            return Shortage(Reason.NO_MATCHING_FLAVOR, text)
+        mildest = min(failures, key=lambda failure: _SEVERITY.index(failure.reason))
+        return Shortage(mildest.reason, "; ".join(failure.message for failure in failures))
+
+    def _short_of(self, wanted: Resources, flavor: str) -> Shortage | None:
+        """The most severe lack of quota over the resources, or None when all fit."""
+        worst: Shortage | None = None
+        for resource, amount in wanted.items():
+            key = FlavorResource(flavor, resource)
+            shortage = self._lack(key, amount + self.assumed.get(key, 0))
+            if shortage is None:
+                continue
+            if worst is None or _SEVERITY.index(shortage.reason) > _SEVERITY.index(worst.reason):
+                worst = shortage
+        return worst
+
+    def _lack(self, key: FlavorResource, need: int) -> Shortage | None:
+        name, resource = self.queue.name, key.resource
+        free = self.tree.available(name, key)
+        if need <= free:
+            return None
+        potential = self.tree.potential(name, key)
+        most = format_quantity(resource, potential)
+        text = f"flavor {key.flavor}: {resource} needs {format_quantity(resource, need)}, "
+        if need > potential:
             return Shortage(
-                Reason.NO_MATCHING_FLAVOR,
-                f"ClusterQueue {queue.name} has no quota for resource {resource}: add it to"
-                " spec.resourceGroups, or drop the request",
+                Reason.EXCEEDS_MAX_QUOTA,
+                f"{text}more than ClusterQueue {name} can ever get ({most})",
             )
-        wanted = {name: amount for name, amount in requests.items() if name in group.covered}
-        flavor = _choose(pods, wanted, group, queue.name, flavors, tree, assumed)
-        if isinstance(flavor, Shortage):
-            return flavor
-        chosen.update(dict.fromkeys(wanted, flavor))
-    usage = {name: requests[name] for name in chosen}
-    return PodSetAssignment(pods.name, pods.count, chosen, usage)
-
-
-def _choose(
-    pods: PodSet,
-    wanted: Resources,
-    group: ResourceGroup,
-    queue: str,
-    flavors: Mapping[str, ResourceFlavor],
-    tree: QuotaTree,
-    assumed: Usage,
-) -> str | Shortage:
-    """The first flavor of the group that fits, or the mildest reason among those that do not."""
-    failures: list[Shortage] = []
-    for quotas in group.flavors:
-        shortage = _unsuitable(pods, quotas.flavor, flavors) or _short_of(
-            wanted, quotas.flavor, queue, tree, assumed
+        return Shortage(
+            Reason.WAITING_FOR_QUOTA,
+            f"{text}{format_quantity(resource, free)} of {most} free now",
         )
-        if shortage is None:
-            return quotas.flavor
-        failures.append(shortage)
-    if not failures:
-        return Shortage(Reason.NO_MATCHING_FLAVOR, f"ClusterQueue {queue} lists no flavor")
-    mildest = min(failures, key=lambda failure: _SEVERITY.index(failure.reason))
-    return Shortage(mildest.reason, "; ".join(failure.message for failure in failures))
 
 
 def _unsuitable(pods: PodSet, name: str, flavors: Mapping[str, ResourceFlavor]) -> Shortage | None:
@@ -140,33 +165,3 @@ def _unsuitable(pods: PodSet, name: str, flavors: Mapping[str, ResourceFlavor]) 
     else:
         return None
     return Shortage(Reason.NO_MATCHING_FLAVOR, problem)
-
-
-def _short_of(
-    wanted: Resources, flavor: str, queue: str, tree: QuotaTree, assumed: Usage
-) -> Shortage | None:
-    """The most severe lack of quota over the resources, or None when all fit."""
-    worst: Shortage | None = None
-    for resource, amount in wanted.items():
-        key = FlavorResource(flavor, resource)
-        need = amount + assumed.get(key, 0)
-        free = tree.available(queue, key)
-        if need <= free:
-            continue
-        most = tree.potential(queue, key)
-        text = f"flavor {flavor}: {resource} needs {format_quantity(resource, need)}, "
-        if need > most:
-            shortage = Shortage(
-                Reason.EXCEEDS_MAX_QUOTA,
-                text + f"more than ClusterQueue {queue} can ever get"
-                f" ({format_quantity(resource, most)})",
-            )
-        else:
-            shortage = Shortage(
-                Reason.WAITING_FOR_QUOTA,
-                text + f"{format_quantity(resource, free)} of {format_quantity(resource, most)}"
-                " free now",
-            )
-        if worst is None or _SEVERITY.index(shortage.reason) > _SEVERITY.index(worst.reason):
-            worst = shortage
-    return worst
