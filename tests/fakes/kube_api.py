@@ -188,9 +188,8 @@ class FakeKube(httpx.AsyncBaseTransport):
             raise httpx.ConnectError("connection refused", request=request)
         if fault.how == "hang":
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(
-                    asyncio.Event().wait(), request.extensions["timeout"]["read"]
-                )
+                async with asyncio.timeout(request.extensions["timeout"]["read"]):
+                    await asyncio.Event().wait()
             raise httpx.ReadTimeout("timed out", request=request)
         response = _refusal(fault.status, "", "injected fault")
         if fault.retry_after is not None:

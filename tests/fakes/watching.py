@@ -75,7 +75,8 @@ class WatchStream(httpx.AsyncByteStream):
             self._wake.clear()
             left = deadline - asyncio.get_running_loop().time()
             try:
-                await asyncio.wait_for(self._wake.wait(), left)
+                async with asyncio.timeout(left):  # wait_for can lose a cancellation
+                    await self._wake.wait()
             except TimeoutError:
                 if not self._fake.silent:
                     yield self._bookmark_line()
