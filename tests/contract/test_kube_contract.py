@@ -241,8 +241,9 @@ async def test_field_selectors(kube: KubeClient, ns: str) -> None:
 
 async def test_lists_are_read_page_by_page(kube: KubeClient, ns: str) -> None:
     """All objects come, whatever the page size."""
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {}}
     for n in range(5):
-        await kube.create(LEASES, {"metadata": {"name": f"l{n}"}, "spec": {}}, ns)
+        await kube.create(LEASES, {**lease, "metadata": {"name": f"l{n}"}}, ns)
 
     page = await kube.list(LEASES, ns, limit=2)
 
