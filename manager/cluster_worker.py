@@ -11,9 +11,8 @@ import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from federation.api.names import Label, Mirror
+from federation.api.names import ActiveReason, Label, Mirror
 from federation.core.facts import ObjectKey, RemoteJob
 from federation.edge.errors import (
     AlreadyExists,
@@ -27,7 +26,7 @@ from federation.edge.errors import (
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
-from federation.edge.resources import JOBS, WORKER_REPORTS
+from federation.edge.resources import JOBS, WORKER_REPORTS, Json
 from federation.jobs import batch_job
 from manager.protocol import (
     ClusterSpec,
@@ -41,8 +40,6 @@ from manager.protocol import (
     Outcome,
     Result,
 )
-
-Json = dict[str, Any]
 
 PROBE_S = 5.0
 POLL_S = 10.0
@@ -77,7 +74,9 @@ class ClusterWorker:
                 parse_untrusted(self.spec.kubeconfig, self.spec.name), user_agent="fedq-manager"
             )
         except ConfigError as error:
-            self._set_health(Health(False, error.reason or "BadKubeConfig", str(error)))
+            self._set_health(
+                Health(False, error.reason or ActiveReason.BAD_KUBE_CONFIG.value, str(error))
+            )
             return
         self._client = client
         own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
@@ -174,17 +173,25 @@ class ClusterWorker:
             async with asyncio.timeout(PROBE_S):
                 await client.raw("GET", "/readyz")
         except TimeoutError:
-            return Health(False, "ClientConnectionFailed", f"no answer within {PROBE_S:.0f} s")
+            return Health(
+                False,
+                ActiveReason.CLIENT_CONNECTION_FAILED.value,
+                f"no answer within {PROBE_S:.0f} s",
+            )
         except ApiError as error:
             return Health(False, _reason(error), str(error))
         for informer in (copies, reports):
             if isinstance(informer.error, NotFound):
-                return Health(False, "MissingCustomResources", _missing(informer))
+                return Health(
+                    False, ActiveReason.MISSING_CUSTOM_RESOURCES.value, _missing(informer)
+                )
             if informer.error is not None:
                 return Health(False, _reason(informer.error), str(informer.error))
             if not informer.synced.is_set():
-                return Health(False, "Connecting", f"reading {informer.resource.plural}")
-        return Health(True, "Active", "Connected")
+                return Health(
+                    False, ActiveReason.CONNECTING.value, f"reading {informer.resource.plural}"
+                )
+        return Health(True, ActiveReason.ACTIVE.value, "Connected")
 
     def _set_health(self, health: Health) -> None:
         if health != self._health:
@@ -195,7 +202,7 @@ class ClusterWorker:
 
     async def _one(self, command: Command) -> Outcome:
         if self._client is None:
-            return Outcome(Result.RETRY, "Connecting", "no connection yet")
+            return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, "no connection yet")
         try:
             async with self._limit:
                 if isinstance(command, CreateCopy):
@@ -244,10 +251,9 @@ class ClusterWorker:
             return Outcome(Result.OK, remote=remote)
         if _local_uid(job) == command.local_uid and remote.attempt > command.attempt:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
-        running = not remote.suspended and not remote.finished
         await client.delete(  # as it was seen: the agent may start it at this moment
             JOBS, name, namespace, uid=remote.uid, resource_version=str(remote.version),
-            propagation="Foreground" if running else "Background",
+            propagation="Foreground" if remote.running else "Background",
         )  # fmt: skip
         return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
 
@@ -330,8 +336,8 @@ def _local_uid(job: Json) -> str:
 
 def _reason(error: ApiError) -> str:
     if isinstance(error, ConfigError) or error.status in (401, 403):
-        return "BadKubeConfig"
-    return "ClientConnectionFailed"
+        return ActiveReason.BAD_KUBE_CONFIG.value
+    return ActiveReason.CLIENT_CONNECTION_FAILED.value
 
 
 def _missing(informer: Informer) -> str:

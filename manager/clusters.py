@@ -22,6 +22,7 @@ from federation.api.names import (
     FEDQ_NAMESPACE,
     KUBECONFIG_KEY,
     KUEUE_NAMESPACE,
+    ActiveReason,
     ConditionType,
     Controller,
     Mirror,
@@ -120,16 +121,20 @@ class Clusters:
         if not link.health.ok:
             return link.health
         if link.ledger.unreadable:
-            return Health(False, "UnreadableWorkerReport", link.ledger.unreadable)
+            return Health(
+                False, ActiveReason.UNREADABLE_WORKER_REPORT.value, link.ledger.unreadable
+            )
         if not link.ledger.reported:
             text = "the agent has published no WorkerReport yet: is it running?"
-            return Health(False, "NoWorkerReport", text)
+            return Health(False, ActiveReason.NO_WORKER_REPORT.value, text)
         renewed = self._renewed.get(link.name)
         if renewed is None:
-            return Health(False, "AgentSilent", "the agent has not renewed its Lease yet")
+            return Health(
+                False, ActiveReason.AGENT_SILENT.value, "the agent has not renewed its Lease yet"
+            )
         if time.monotonic() - renewed > SUSPECT_S:
             text = f"the agent has not renewed its Lease for more than {SUSPECT_S:.0f} s"
-            return Health(False, "AgentSilent", text)
+            return Health(False, ActiveReason.AGENT_SILENT.value, text)
         return link.health
 
     def offer_void(self, uid: str, cluster: str) -> None:
@@ -230,7 +235,7 @@ class Clusters:
     def _health(self, name: str, obj: Json) -> Health:
         link = self.links.get(name)
         if link is None:
-            return Health(False, "BadKubeConfig", _missing_secret(obj))
+            return Health(False, ActiveReason.BAD_KUBE_CONFIG.value, _missing_secret(obj))
         return self._health_of(link)
 
     async def _write_status(self, name: str, obj: Json, health: Health) -> None:

@@ -25,12 +25,12 @@ from federation.core.lifecycle import step, wake_at
 from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
+from federation.edge.resources import Json
 from federation.jobs import batch_job
 from manager.link import ClusterLink
 from manager.protocol import Copy, DeleteCopy, News, Result
 
 log = structlog.get_logger(__name__)
-Json = dict[str, Any]
 
 BODIES_KEPT = 5000
 AFTER_CRASH_S = 30.0
@@ -307,8 +307,9 @@ class Controller:
         """Delete a copy whose local job is gone. If it cannot be done now, it comes again with
         the next inventory or event of that copy.
         """
-        running = not copy.remote.suspended and not copy.remote.finished
-        outcome = await link.command(DeleteCopy(copy.remote.key, copy.remote.uid, None, running))
+        outcome = await link.command(
+            DeleteCopy(copy.remote.key, copy.remote.uid, None, copy.remote.running)
+        )
         if outcome.result not in (Result.OK, Result.ABSENT):
             log.warning(
                 "orphan.kept", cluster=link.name, job=str(copy.remote.key), why=outcome.message

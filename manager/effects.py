@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
@@ -22,7 +21,7 @@ from federation.core.types import Pending
 from federation.edge.catalog import pod_priority_class
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import JOBS, WORKLOADS
+from federation.edge.resources import JOBS, WORKLOADS, Json
 from federation.edge.retry import backoff
 from federation.jobs import batch_job
 from federation.jobs.mirror import Identity
@@ -32,7 +31,6 @@ from manager.pending import PendingQueue
 from manager.protocol import CreateCopy, DeleteCopy, Outcome, Result
 
 log = structlog.get_logger(__name__)
-Json = dict[str, Any]
 
 WRITES_IN_FLIGHT = 48
 AFTER_CONFLICT_S = 0.05

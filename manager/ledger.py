@@ -8,13 +8,11 @@ one API server are comparable (Kubernetes 1.35 and later say so).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from federation.api.worker_report import WorkerReport, WorkerReportStatus
 from federation.core.dispatch import Amount, Choice, ClusterView, WorkerQueue
 from federation.core.types import FlavorResource, Usage
-
-Json = dict[str, Any]
+from federation.edge.resources import Json
 
 
 @dataclass(frozen=True, slots=True)

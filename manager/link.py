@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from federation.api.names import ActiveReason
 from manager.ledger import Ledger
 from manager.protocol import (
     Command,
@@ -90,7 +91,9 @@ class ClusterLink:
         try:
             outcomes = await self._handle.apply([command for command, _ in batch])
         except WorkerUnavailable as error:
-            outcomes = [Outcome(Result.RETRY, "WorkerUnavailable", str(error))] * len(batch)
+            outcomes = [
+                Outcome(Result.RETRY, ActiveReason.WORKER_UNAVAILABLE.value, str(error))
+            ] * len(batch)
         finally:
             self._flights.release()
         for (_, future), outcome in zip(batch, outcomes, strict=True):
@@ -104,7 +107,7 @@ class ClusterLink:
                 news = await self._handle.poll(instance, ack)
             except WorkerUnavailable as error:
                 log.warning("cluster.worker_unavailable", cluster=self.name, error=str(error))
-                self.health = Health(False, "WorkerUnavailable", str(error))
+                self.health = Health(False, ActiveReason.WORKER_UNAVAILABLE.value, str(error))
                 await asyncio.sleep(RESTART_PAUSE_S)  # the runtime is restarting the worker
                 continue
             instance, ack = news.instance, news.seq

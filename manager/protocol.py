@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
+from federation.api.names import ActiveReason
 from federation.core.facts import ObjectKey, RemoteJob
-
-Json = dict[str, Any]
+from federation.edge.resources import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Health:
     """Whether the cluster can be worked with, by the last probe; reasons are condition reasons."""
 
     ok: bool = False
-    reason: str = "Connecting"
+    reason: str = ActiveReason.CONNECTING.value
     message: str = "the first contact is still to come"
 
 

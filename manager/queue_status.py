@@ -9,12 +9,11 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
 from federation.api.meta import wire_time
-from federation.api.names import ConditionType
+from federation.api.names import ActiveReason, ConditionType
 from federation.api.record import condition
 from federation.core.facts import JobState
 from federation.core.quantity import format_quantity
@@ -22,10 +21,9 @@ from federation.core.types import ClusterQueue, StopPolicy, Usage
 from federation.edge.catalog import Catalog
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
+from federation.edge.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Json, Resource
 
 log = structlog.get_logger(__name__)
-Json = dict[str, Any]
 Key = tuple[str, str]
 
 EVERY_S = 1.0
@@ -140,8 +138,8 @@ class QueueStatus:
 
 def _active(problem: str, message: str) -> Json:
     if problem:
-        return condition(ConditionType.ACTIVE, False, "NotReady", problem)
-    return condition(ConditionType.ACTIVE, True, "Ready", message)
+        return condition(ConditionType.ACTIVE, False, ActiveReason.NOT_READY.value, problem)
+    return condition(ConditionType.ACTIVE, True, ActiveReason.READY.value, message)
 
 
 def _numbers(count: _Count) -> Json:

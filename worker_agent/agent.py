@@ -22,12 +22,11 @@ from federation.edge.catalog import Catalog
 from federation.edge.deletions import Deletions
 from federation.edge.errors import ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import JOBS
+from federation.edge.resources import JOBS, Json
 from federation.jobs import batch_job
 from worker_agent.facts import WorkerJob, worker_job
 
 log = structlog.get_logger(__name__)
-Json = dict[str, Any]
 
 ALL = 1 << 20
 WRITES_IN_FLIGHT = 32

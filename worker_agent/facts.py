@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from federation.api.names import JOB_CONTROLLER, Label, Mirror
 from federation.core.facts import ObjectKey
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet
+from federation.edge.resources import Json
 from federation.jobs import batch_job
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

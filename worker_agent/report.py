@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from importlib.metadata import version
-from typing import Any
 
 import structlog
 
@@ -14,11 +13,10 @@ from federation.core.types import ClusterQueue, StopPolicy
 from federation.edge.catalog import Catalog
 from federation.edge.errors import AlreadyExists, ApiError, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import WORKER_REPORTS
+from federation.edge.resources import WORKER_REPORTS, Json
 from worker_agent.agent import Agent
 
 log = structlog.get_logger(__name__)
-Json = dict[str, Any]
 
 EVERY_S = 0.5
 RETRY_S = 2.0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
@@ -21,13 +20,12 @@ from federation.core.cycle import Wait
 from federation.core.facts import LocalJob, Record
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import WORKLOADS
+from federation.edge.resources import WORKLOADS, Json
 from federation.jobs import batch_job
 from worker_agent.agent import Agent
 from worker_agent.facts import WorkerJob
 
 log = structlog.get_logger(__name__)
-Json = dict[str, Any]
 
 WRITERS = 4
 COPY_AFTER_S = 10.0

@@ -240,6 +240,14 @@ class ActiveReason(StrEnum):
     BAD_REST_CONFIG = "BadRestConfig"
     CLUSTER_PROFILE_DISABLED = "MultiKueueClusterProfileFeatureDisabled"
     CLIENT_CONNECTION_FAILED = "ClientConnectionFailed"
+    # Ours
+    NOT_READY = "NotReady"
+    CONNECTING = "Connecting"
+    WORKER_UNAVAILABLE = "WorkerUnavailable"
+    MISSING_CUSTOM_RESOURCES = "MissingCustomResources"
+    NO_WORKER_REPORT = "NoWorkerReport"
+    UNREADABLE_WORKER_REPORT = "UnreadableWorkerReport"
+    AGENT_SILENT = "AgentSilent"
 
 
 class CheckState(StrEnum):

@@ -98,6 +98,11 @@ class RemoteJob:
     gone: bool = False
     status: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return not self.suspended and not self.finished
+
 
 @dataclass(frozen=True, slots=True)
 class JobState:

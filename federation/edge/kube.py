@@ -23,6 +23,7 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 from pydantic_core import from_json
 
+from federation.api.names import ActiveReason
 from federation.edge.calls import PATCH_TYPES, At, Body, Call, PatchKind, lines, plan
 from federation.edge.errors import (
     ConfigError,
@@ -340,7 +341,7 @@ class KubeClient:
         except Exception as error:  # whatever a plugin raises, there are no credentials
             raise ConfigError(
                 f"The token for cluster {self.cluster} cannot be renewed: {error}.",
-                reason="BadKubeConfig",
+                reason=ActiveReason.BAD_KUBE_CONFIG.value,
                 cluster=self.cluster,
             ) from error
 

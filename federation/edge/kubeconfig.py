@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from federation.api.names import ActiveReason
 from federation.edge.errors import ConfigError
 
 MAX_BYTES = 1 << 20
@@ -138,7 +139,7 @@ def _refuse(entry: dict[str, Any], refusals: dict[str, str], name: str) -> None:
         if entry.get(key):
             raise ConfigError(
                 f"The kubeconfig of {name} uses {key}, which is not accepted; {remedy}.",
-                reason="InsecureKubeConfig",
+                reason=ActiveReason.INSECURE_KUBE_CONFIG.value,
                 cluster=name,
             )
 
@@ -182,7 +183,7 @@ def _server(value: object, name: str) -> str:
     if url.scheme == "http":
         raise ConfigError(
             f"The kubeconfig of {name} sends credentials in the clear to {text}; use https.",
-            reason="InsecureKubeConfig",
+            reason=ActiveReason.INSECURE_KUBE_CONFIG.value,
             cluster=name,
         )
     return text.rstrip("/")
@@ -203,7 +204,9 @@ def _pem(entry: dict[str, Any], key: str, name: str) -> str:
 
 def _bad(source: str, problem: str) -> ConfigError:
     return ConfigError(
-        f"The kubeconfig of {source} {problem}.", reason="BadKubeConfig", cluster=source
+        f"The kubeconfig of {source} {problem}.",
+        reason=ActiveReason.BAD_KUBE_CONFIG.value,
+        cluster=source,
     )
 
 
@@ -217,7 +220,7 @@ def _from_official(loaded: Any, name: str) -> Endpoint:
         raise ConfigError(
             f"The kubeconfig of {name} uses insecure-skip-tls-verify, which is not accepted; "
             "put the CA into certificate-authority-data instead.",
-            reason="InsecureKubeConfig",
+            reason=ActiveReason.INSECURE_KUBE_CONFIG.value,
             cluster=name,
         )
 
@@ -251,7 +254,7 @@ def ssl_context(endpoint: Endpoint) -> ssl.SSLContext:
         raise ConfigError(
             f"The certificates of cluster {endpoint.name} cannot be read: {error}; "
             "write the kubeconfig again.",
-            reason="BadKubeConfig",
+            reason=ActiveReason.BAD_KUBE_CONFIG.value,
             cluster=endpoint.name,
         ) from error
     return context
