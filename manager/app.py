@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from federation.api.names import FEDQ_NAMESPACE, Label
+from federation.core.events import QueueMoved
 from federation.edge.catalog import Catalog
 from federation.edge.errors import AlreadyExists, NotFound
 from federation.edge.informer import Informer, Select
@@ -75,7 +76,7 @@ class Manager:
                 log.info("manager.started", jobs=len(self.controller.states))
                 services = {
                     "clusters": self.clusters.run(),
-                    "dispatcher": self.dispatcher.run(),
+                    "dispatcher": self._dispatch(),
                     "explain": self.dispatcher.explain(),
                     "queue-status": self._status.run(),
                     "catalog": self._follow_catalog(),
@@ -85,6 +86,10 @@ class Manager:
                 self.dispatcher.wake()
         finally:
             await self.controller.aclose()
+
+    async def _dispatch(self) -> None:
+        await self.clusters.inventoried()
+        await self.dispatcher.run()
 
     async def _guard(self, coro: Coroutine[Any, Any, object], name: str) -> None:
         """Own a task that must not end, and be known as broken from when it does."""
@@ -144,7 +149,15 @@ class Manager:
             await self._catalog_dirty.wait()
             self._catalog_dirty.clear()
             self.controller.quotas_changed()
+            self._requeue_moved()
             self.dispatcher.reactivate()
+
+    def _requeue_moved(self) -> None:
+        """A LocalQueue that was deleted and created at once may lead elsewhere now."""
+        for item in list(self.queue.items.values()):
+            door = self.catalog.local_queues.get((item.namespace, item.local_queue))
+            if door is not None and door.cluster_queue != item.cluster_queue:
+                self.controller.feed(item.uid, QueueMoved())
 
 
 QUEUE_LABELLED = Label.QUEUE_NAME.value

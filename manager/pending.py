@@ -49,10 +49,17 @@ class PendingQueue:
         return self._items
 
     async def enqueue(self, item: Pending) -> None:
-        """Make a workload ready; kept in mind even when the index cannot take it now."""
+        """Make a workload ready; kept in mind even when the index cannot take it now.
+
+        The index takes the same generation of a job for the same entry: one that differs although
+        the job did not change (its queue leads elsewhere) has to be taken out first.
+        """
+        known = self._items.get(item.uid)
         self._forget(item.uid)
         self._items[item.uid] = item
         self._sizes[item.cluster_queue] += 1
+        if known not in (None, item) and not self.lost:
+            await self._try(self.index.drop(item.uid))
         if not self.lost:
             await self._try(self.index.enqueue(item))
 
@@ -100,4 +107,3 @@ class PendingQueue:
         for uid, item in list(self._items.items()):
             if filled.get(uid) is not item:
                 await self._try(self.index.enqueue(item))
-

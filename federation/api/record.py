@@ -39,12 +39,10 @@ def read_record(obj: Json) -> Record:
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     fedq = status.get("fedq") or {}
     reserved = find(status, ConditionType.QUOTA_RESERVED)
-    cluster = fedq.get("cluster") or ""
+    cluster, attempt = fedq.get("cluster") or "", int(fedq.get("attempt") or 0)
     binding = None
-    if cluster:
-        binding = Binding(
-            cluster, int(fedq.get("attempt", 0)), int(fedq.get("epoch", 0)), fedq.get("boundAt", "")
-        )
+    if cluster and attempt:  # by hand one can be taken away: that binds to nothing
+        binding = Binding(cluster, attempt, int(fedq.get("epoch", 0)), fedq.get("boundAt", ""))
     waiting = reserved is not None and reserved["status"] != "True"
     return Record(
         uid=meta["uid"],
@@ -54,7 +52,7 @@ def read_record(obj: Json) -> Record:
         priority=spec.get("priority") or 0,
         admission=read_admission(status.get("admission")),
         binding=binding,
-        attempt=int(fedq.get("attempt", 0)),
+        attempt=attempt,
         admitted=is_true(status, ConditionType.ADMITTED),
         finished=is_true(status, ConditionType.FINISHED),
         reason=reserved["reason"] if reserved and waiting else "",

@@ -55,6 +55,11 @@ class NotPlaced:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueMoved:
+    """The job's LocalQueue leads to another ClusterQueue: it has to be queued there."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueProblem:
     """The job's queue is missing or stopped ('' when it is in order again)."""
 
@@ -99,6 +104,7 @@ Event = (
     | RemoteAbsent
     | Placed
     | NotPlaced
+    | QueueMoved
     | QueueProblem
     | Done
     | Failed

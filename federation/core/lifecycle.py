@@ -54,6 +54,8 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return replace(state, admission=admission, choice=choice, waits=("", ""))
         case on.NotPlaced(reason, message):
             return replace(state, waits=(reason, message))
+        case on.QueueMoved():
+            return replace(state, queued=False)
         case on.QueueProblem(message):
             return replace(state, queue_problem=message)
         case on.Done():

@@ -16,6 +16,7 @@ from federation.api.names import FEDQ_NAMESPACE, Label, Mirror
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import (
+    CLUSTER_QUEUES,
     JOBS,
     LEASES,
     LOCAL_QUEUES,
@@ -214,9 +215,8 @@ async def test_deleted_while_it_runs() -> None:
 
 
 @pytest.mark.parametrize("phase", ["waiting", "offered", "running", "ended"])
-async def test_restarted(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_restarted(phase: str) -> None:
     """A new manager goes on from the record and the copies, and writes nothing twice."""
-    monkeypatch.setattr("manager.effects.AFTER_REFUSED_WRITE_S", 0.05)  # until its links are up
     world = Federation("a")
     worker = world.workers["a"]
     async with world.running():
@@ -247,6 +247,27 @@ async def test_restarted(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
         await until(lambda: world.copy() is None, "removed")
         assert world.record().attempt == 1
     assert writes(world.home)["POST workloads"] == created == 1
+
+
+async def test_the_record_is_deleted_while_no_manager_runs() -> None:
+    """The old copy is seen, and gone, before the job is offered again: it never runs twice."""
+    world = Federation("a", "b")
+    async with world.running():
+        world.submit()
+        first = await world.offered()
+        world.start(first)
+        await until(lambda: world.record().admitted, "admitted")
+    world.home.delete(WORKLOADS, world.record().key.name, "team")
+    running: set[tuple[bool, bool]] = set()
+
+    def copies() -> tuple[bool, bool]:
+        found = tuple(bool(worker.fake.items(JOBS)) for worker in world.workers.values())
+        return (found[0], found[1])
+
+    async with world.running():
+        await until(lambda: running.add(copies()) or not first.fake.items(JOBS), "stopped")
+        await world.offered()
+    assert (True, True) not in running
 
 
 async def test_the_index_is_lost() -> None:
@@ -502,3 +523,36 @@ async def test_a_workload_that_lost_its_owner() -> None:
         worker.end("j")
         await until(lambda: world.copy() is None, "it is finished and removed")
         assert manager.controller.states[uid].failures == 0
+
+
+async def test_a_local_queue_that_leads_elsewhere_now() -> None:
+    """Deleted and created at once while a job waits: the job waits in the other ClusterQueue."""
+    world = Federation("a")
+    async with world.running() as manager:
+        world.report("a", 0)
+        await until(lambda: _available(manager) == 0)
+        other = next(q for q in world.home.items(CLUSTER_QUEUES) if q["metadata"]["name"] == "cq")
+        world.home.create(CLUSTER_QUEUES, custom("ClusterQueue", "other", other["spec"]))
+        uid = world.submit()
+        await until(lambda: uid in manager.queue.items)
+        world.home.delete(LOCAL_QUEUES, "lq", "team")
+        queue = custom("LocalQueue", "lq", {"clusterQueue": "other"}, "team")
+        world.home.create(LOCAL_QUEUES, queue)
+        await until(lambda: (i := manager.queue.items.get(uid)) and i.cluster_queue == "other")
+        world.report("a", 4)
+        await world.offered()
+        assert world.record().admission.cluster_queue == "other"
+
+
+async def test_a_binding_without_its_attempt() -> None:
+    """Somebody took it away by hand: the copy is removed, and the job goes on with the next one."""
+    world = Federation("a")
+    async with world.running():
+        world.submit()
+        world.start(await world.offered())
+        await until(lambda: world.record().admitted)
+        name = world.home.items(WORKLOADS)[0]["metadata"]["name"]
+        world.home.merge(
+            WORKLOADS, name, {"status": {"fedq": {"attempt": None}}}, "team", status=True
+        )
+        await until(lambda: world.record().attempt == 2, "the next attempt")
