@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 120
 STATUS_S = 0.5
+FIRST_INVENTORY_S = 15.0
 SUSPECT_S = 50.0
 """Silence of the agent after which its cluster gets no new work."""
 
@@ -81,6 +83,8 @@ class Clusters:
         self._running: dict[str, _Running] = {}
         self._shown: dict[str, Health] = {}
         self._dirty = asyncio.Event()
+        self._started = asyncio.Event()
+        self._dirty.set()  # what is there at start is looked at, be it nothing
         changed = self._changed
         self._objects: Store[Json] = Store(_keep, changed)
         self._configs: Store[list[str]] = Store(lambda obj: list(obj["spec"]["clusters"]), changed)
@@ -155,6 +159,18 @@ class Clusters:
             return clusters
         return sorted(self.links)
 
+    async def inventoried(self) -> None:
+        """Until all clusters there are have been listed once, or have had time enough for it.
+
+        A job whose record was lost may still run somewhere: nothing is placed before its copy
+        had a chance to be seen.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_INVENTORY_S):
+                await self._started.wait()
+                for link in list(self.links.values()):
+                    await link.inventoried.wait()
+
     async def run(self) -> None:
         """Keep links as the objects say, until cancelled."""
         try:
@@ -164,6 +180,7 @@ class Clusters:
                     await self._dirty.wait()
                     self._dirty.clear()
                     await self._converge(tasks)
+                    self._started.set()
         finally:
             for running in self._running.values():
                 running.task.cancel()

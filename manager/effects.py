@@ -163,7 +163,7 @@ class EffectRunner:
         local, record = _facts(state)
         link = self._clusters.links.get(cluster)
         if link is None:
-            raise _Again(f"cluster {cluster} is not registered any more", AFTER_REFUSED_WRITE_S)
+            raise _Again(f"cluster {cluster} is not registered")
         job = await self._job_body(uid, local)
         identity = Identity(
             origin=self._origin,
@@ -194,7 +194,7 @@ class EffectRunner:
     async def _remove_remote(self, uid: str, state: JobState, effect: do.RemoveRemote) -> None:
         link = self._clusters.links.get(effect.cluster)
         if link is None:
-            raise _Again(f"cluster {effect.cluster} is not registered any more", 30.0)
+            raise _Again(f"cluster {effect.cluster} is not registered")
         copy = state.remotes[effect.cluster]
         command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait)
         outcome = await link.command(command)

@@ -41,6 +41,8 @@ class ClusterLink:
         self.name = name
         self.ledger = Ledger(name)
         self.health = Health()
+        self.inventoried = asyncio.Event()
+        """Set once the copies on the cluster have been listed."""
         self.pid = 0
         self.requests: Mapping[tuple[str, str, str], int] = {}
         self._handle = handle
@@ -118,4 +120,6 @@ class ClusterLink:
         self.requests = news.requests
         if news.report is not None:
             self.ledger.report(news.report)
+        if news.inventory is not None:
+            self.inventoried.set()
         self._on_news(self, news)
