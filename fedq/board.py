@@ -23,6 +23,7 @@ _STYLES = {
     JobState.PENDING: "yellow",
     JobState.HELD: "yellow",
 }
+_TELLING = (JobState.PENDING, JobState.FAILED)
 _LATE = (JobState.COMPLETE, JobState.FAILED)
 
 
@@ -37,7 +38,7 @@ class Board:
             self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._stream = sys.stderr if err else sys.stdout
         self._title = title
-        self._shown: dict[tuple[str, str], tuple[str, str, int]] = {}
+        self._shown: dict[tuple[str, str], tuple[str, str, int, str]] = {}
 
     def __enter__(self) -> Self:
         if self._live:
@@ -59,7 +60,9 @@ class Board:
             self._live.update(self._table(views), refresh=True)
             return
         for view in views:
-            now = (view.state.value, view.cluster, view.attempt)
+            # The reason, not the message: its numbers change with every other job.
+            reason = view.reason if view.state is JobState.PENDING else ""
+            now = (view.state.value, view.cluster, view.attempt, reason)
             if self._shown.get(view.key) != now:
                 self._shown[view.key] = now
                 print(line(view), file=self._stream, flush=True)
@@ -77,7 +80,7 @@ class Board:
             rows = sorted(views, key=lambda view: view.state in _LATE)[:room]
         for view in rows:
             style = _STYLES.get(view.state, "")
-            why = view.message if view.state in (JobState.PENDING, JobState.FAILED) else ""
+            why = view.message if view.state in _TELLING else ""
             cells = (view.name, view.queue, str(view.priority), view.state.value, _cluster(view))
             plain = [Text(cell) for cell in (*cells, why)]  # a message may look like markup
             plain[3].stylize(style)
@@ -93,5 +96,5 @@ def _cluster(view: JobView) -> str:
 def line(view: JobView) -> str:
     """One job in one line."""
     where = f" on {_cluster(view)}" if view.cluster else ""
-    why = f": {view.message}" if view.message and view.state is JobState.FAILED else ""
+    why = f": {view.message}" if view.message and view.state in _TELLING else ""
     return f"{view.namespace}/{view.name} {view.state}{where}{why}"

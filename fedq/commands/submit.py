@@ -56,7 +56,11 @@ def submit(
     _tell(read(text, source, namespace, "default"))  # bad input needs no cluster to be refused
     target = connect.choose(kubeconfig, context)
     reading = read(text, source, namespace, target.namespace)
-    code = connect.run(target, lambda cluster: _submit(cluster, reading, wait, timeout))
+    try:
+        code = connect.run(target, lambda cluster: _submit(cluster, reading, wait, timeout))
+    except KeyboardInterrupt:
+        typer.echo("what was sent goes on: `fedq get jobs` shows it", err=True)
+        raise
     if code:
         raise typer.Exit(code)
 

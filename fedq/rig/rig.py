@@ -151,7 +151,8 @@ class Rig:
         )
         if done.returncode:
             raise RigError(
-                f"kubectl {' '.join(args)} on {cluster} failed ({done.returncode})", done.stderr
+                f"kubectl {' '.join(args)} on {cluster} failed ({done.returncode})",
+                done.stderr.strip(),
             )
         return done.stdout
 
