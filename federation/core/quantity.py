@@ -25,6 +25,10 @@ _SUFFIX = {
 }
 
 
+_LARGEST_EXPONENT = 30
+"""Kubernetes counts to 2^63; to work out 1e999999999 would take for ever."""
+
+
 class QuantityError(ValueError):
     """The text is not a Kubernetes quantity."""
 
@@ -35,6 +39,8 @@ def _parse(text: str) -> Fraction:
     if match is None:
         raise QuantityError(f"{text!r} is not a quantity: write for example 500m, 2, 16Gi")
     number, exponent, suffix = match.groups()
+    if exponent and abs(int(exponent[1:])) > _LARGEST_EXPONENT:
+        raise QuantityError(f"{text!r} is beyond what can be counted")
     scale = Fraction(10) ** int(exponent[1:]) if exponent else _SUFFIX[suffix or ""]
     return Fraction(number) * scale
 

@@ -106,3 +106,10 @@ def test_sums() -> None:
     assert add({"a": 1, "b": 2}, {"b": 3, "c": 4}) == {"a": 1, "b": 5, "c": 4}
     assert largest({"a": 1, "b": 5}, {"b": 3, "c": 4}) == {"a": 1, "b": 5, "c": 4}
     assert scale({"a": 2}, 3) == {"a": 6}
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "1E-999999999", "1e31"])
+def test_beyond_what_can_be_counted(text: str) -> None:
+    """Refused at once instead of worked out."""
+    with pytest.raises(QuantityError, match="beyond what can be counted"):
+        parse_quantity("cpu", text)
