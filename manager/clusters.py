@@ -47,6 +47,7 @@ from manager.protocol import ClusterSpec, Health, News, Runtime
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 120
+LEASE_RETRY_S = 5.0
 STATUS_S = 0.5
 FIRST_INVENTORY_S = 15.0
 SUSPECT_S = 50.0
@@ -108,7 +109,9 @@ class Clusters:
 
     def _renewed_now(self, key: Key, old: _Lease | None, new: _Lease | None) -> None:
         """Count from when a renewal was seen here, never from the time another machine wrote."""
-        if new is not None and new.renewed:
+        if new is None:
+            self._dirty.set()  # somebody deleted it: it is made again
+        elif new.renewed:
             self._renewed[key[1]] = time.monotonic()
 
     def epoch(self, cluster: str) -> int:
@@ -148,16 +151,18 @@ class Clusters:
 
     def clusters_for(self, checks: tuple[str, ...]) -> list[str] | str:
         """Clusters that a queue with these checks may use, in order; or what is wrong."""
-        for name in checks:
-            check = self._checks.items.get(("", name))
-            if check is None:
-                continue
-            config = (check["spec"].get("parameters") or {}).get("name", "")
-            clusters = self._configs.items.get(("", config))
-            if clusters is None:
-                return f"AdmissionCheck {name} names MultiKueueConfig {config}, which is missing"
-            return clusters
-        return sorted(self.links)
+        name = self.multikueue_check(checks)
+        if not name:
+            return sorted(self.links)
+        config = (self._checks.items["", name]["spec"].get("parameters") or {}).get("name", "")
+        clusters = self._configs.items.get(("", config))
+        if clusters is None:
+            return f"AdmissionCheck {name} names MultiKueueConfig {config}, which is missing"
+        return clusters
+
+    def multikueue_check(self, checks: tuple[str, ...]) -> str:
+        """The one among a queue's checks that is MultiKueue's; '' if none is."""
+        return next((name for name in checks if ("", name) in self._checks.items), "")
 
     async def inventoried(self) -> None:
         """Until all clusters there are have been listed once, or have had time enough for it.
@@ -195,9 +200,11 @@ class Clusters:
         for name, spec in wanted.items():
             if spec is not None and name not in self._running:
                 await self._start(name, spec, tasks)
+        for name in self._running:
+            if (FEDQ_NAMESPACE, name) not in self._leases.items:
+                await self._create_lease(name)
 
     async def _start(self, name: str, spec: ClusterSpec, tasks: asyncio.TaskGroup) -> None:
-        await self._ensure_lease(name)
         handle = await self._runtime.start(spec)
         link = ClusterLink(name, handle, self._on_news)
         self.links[name] = link
@@ -221,7 +228,7 @@ class Clusters:
             (KUEUE_NAMESPACE, name)
         )
 
-    async def _ensure_lease(self, name: str) -> None:
+    async def _create_lease(self, name: str) -> None:
         """Create the Lease that the cluster's agent renews; its epoch fences what we write."""
         body: Json = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -239,6 +246,7 @@ class Clusters:
             log.debug("lease.exists", cluster=name)
         except ApiError as error:
             log.error("lease.not_created", cluster=name, error=str(error))
+            asyncio.get_running_loop().call_later(LEASE_RETRY_S, self._dirty.set)
 
     async def _show_status(self) -> None:
         """Write condition Active where it differs from what is shown."""

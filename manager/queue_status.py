@@ -14,10 +14,10 @@ import structlog
 
 from federation.api.meta import wire_time
 from federation.api.names import ActiveReason, ConditionType
-from federation.api.record import condition
+from federation.api.record import condition, with_conditions
 from federation.core.facts import JobState
 from federation.core.quantity import format_quantity
-from federation.core.types import ClusterQueue, StopPolicy, Usage
+from federation.core.types import ClusterQueue, LocalQueue, StopPolicy, Usage
 from federation.edge.catalog import Catalog
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.kube import KubeClient
@@ -25,6 +25,7 @@ from federation.edge.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Json, Resour
 
 log = structlog.get_logger(__name__)
 Key = tuple[str, str]
+Problem = tuple[ActiveReason, str]
 
 EVERY_S = 1.0
 
@@ -59,6 +60,7 @@ class QueueStatus:
     ) -> None:
         self._client, self._catalog, self._states = client, catalog, states
         self._written: dict[tuple[str, Key], Json] = {}
+        self._shown: dict[tuple[str, Key], Json] = {}
 
     async def run(self) -> None:
         """Write what changed, once a second, until cancelled."""
@@ -73,7 +75,7 @@ class QueueStatus:
             body = self._cluster_queue(queue, cluster_queues[name])
             await self._write(CLUSTER_QUEUES, ("", name), body)
         for key, local in list(self._catalog.local_queues.items()):
-            problem = self._catalog.queue_problem(*key)
+            problem = self._local_problem(key, local)
             count = local_queues[key]
             body = {**_numbers(count), "flavorsReservation": _flavors(count.reserved)}
             body["conditions"] = [_active(problem, "submit to ClusterQueue " + local.cluster_queue)]
@@ -101,24 +103,39 @@ class QueueStatus:
             "conditions": [_active(problem, "Can admit new workloads")],
         }
 
-    def _queue_problem(self, queue: ClusterQueue) -> str:
+    def _queue_problem(self, queue: ClusterQueue) -> Problem | None:
         missing = [
             flavor.flavor
             for group in queue.groups
             for flavor in group.flavors
             if flavor.flavor not in self._catalog.flavors
         ]
-        if missing:
-            return f"Can't admit new workloads: ResourceFlavor {missing[0]} does not exist"
         if queue.stop is not StopPolicy.NONE:
-            return f"Can't admit new workloads: stopped ({queue.stop})"
-        return ""
+            return ActiveReason.STOPPED, f"Can't admit new workloads: stopped ({queue.stop})"
+        if missing:
+            text = f"Can't admit new workloads: ResourceFlavor {missing[0]} does not exist"
+            return ActiveReason.FLAVOR_NOT_FOUND, text
+        return None
+
+    def _local_problem(self, key: Key, local: LocalQueue) -> Problem | None:
+        text = self._catalog.queue_problem(*key)
+        queue = self._catalog.queues.get(local.cluster_queue)
+        if local.stop is not StopPolicy.NONE:
+            return ActiveReason.STOPPED, text
+        if queue is None:
+            return ActiveReason.CLUSTER_QUEUE_DOES_NOT_EXIST, text
+        problem = self._queue_problem(queue)
+        if problem is not None:
+            return ActiveReason.CLUSTER_QUEUE_IS_INACTIVE, f"{queue.name}: {problem[1]}"
+        return None
 
     async def _write(self, resource: Resource, key: Key, status: Json) -> None:
         slot = (resource.plural, key)
         if self._written.get(slot) == status:
             return
-        stamped = {**status, "conditions": self._stamped(slot, status["conditions"])}
+        now = wire_time(datetime.now(UTC))
+        conditions = with_conditions(self._shown.get(slot, {}), status["conditions"], now)
+        stamped = {**status, "conditions": conditions}
         try:
             await self._client.patch(
                 resource, key[1], {"status": stamped}, key[0] or None, subresource="status"
@@ -128,17 +145,12 @@ class QueueStatus:
         except ApiError as error:
             log.warning("queue.status_not_written", queue=key, error=str(error))
             return
-        self._written[slot] = status
-
-    @staticmethod
-    def _stamped(slot: tuple[str, Key], conditions: list[Json]) -> list[Json]:
-        now = wire_time(datetime.now(UTC))
-        return [{**c, "lastTransitionTime": now} for c in conditions]
+        self._written[slot], self._shown[slot] = status, stamped
 
 
-def _active(problem: str, message: str) -> Json:
-    if problem:
-        return condition(ConditionType.ACTIVE, False, ActiveReason.NOT_READY.value, problem)
+def _active(problem: Problem | None, message: str) -> Json:
+    if problem is not None:
+        return condition(ConditionType.ACTIVE, False, problem[0].value, problem[1])
     return condition(ConditionType.ACTIVE, True, ActiveReason.READY.value, message)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -22,7 +23,7 @@ class ManagerSettings(BaseSettings):
     """Redis or Valkey for the index; unset: an embedded Valkey (extra `embedded`)."""
     ray_address: str = Field(default="", validation_alias="RAY_ADDRESS")
     """A Ray cluster for the actors; unset: a local Ray of this manager."""
-    runtime: str = "ray"
+    runtime: Literal["ray", "in-process"] = "ray"
     """`ray`, or `in-process` to keep the cluster workers in this process."""
     listen: str = "127.0.0.1:8400"
     """Where health and metrics are served. Loopback by default: there is no authentication."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import uvicorn
@@ -34,11 +35,7 @@ def app(problem: Callable[[], str], status: Report) -> Starlette:
 
 
 async def serve(application: Starlette, listen: str) -> None:
-    """Serve until cancelled. `listen` is host:port.
-
-    uvicorn takes SIGINT and SIGTERM for itself while it serves: it ends first, then raises them
-    again for the program.
-    """
+    """Serve until cancelled. `listen` is host:port."""
     host, _, port = listen.rpartition(":")
     config = uvicorn.Config(
         application,
@@ -48,7 +45,16 @@ async def serve(application: Starlette, listen: str) -> None:
         access_log=False,
         lifespan="off",
     )
-    await uvicorn.Server(config).serve()
+    await _Server(config).serve()
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to the program, which ends everything by cancellation."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take no signal over."""
+        yield
 
 
 def counted(requests: Mapping[tuple[str, str, str], int]) -> dict[str, int]:
