@@ -28,7 +28,7 @@ from worker_agent.facts import WorkerJob
 log = structlog.get_logger(__name__)
 
 WRITERS = 4
-COPY_AFTER_S = 10.0
+COPY_AFTER_S = 20.0
 FINISH_AFTER_S = 10.0
 REWRITE_S = 10.0
 
