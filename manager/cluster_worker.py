@@ -43,7 +43,7 @@ from manager.protocol import (
 
 PROBE_S = 5.0
 POLL_S = 10.0
-NEWS_APART_S = 0.05
+NEWS_APART_S = 0.1
 """Least time between two batches of news: under load it makes batches, idle it costs nothing."""
 _IN_FLIGHT = 32
 

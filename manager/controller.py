@@ -20,7 +20,7 @@ from federation.api import record as records
 from federation.api.names import Label
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.facts import JobState, ObjectKey
+from federation.core.facts import JobState, LocalJob, ObjectKey, Record
 from federation.core.lifecycle import step, wake_at
 from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
@@ -201,6 +201,9 @@ class Controller:
 
     def see_job(self, job: Json) -> None:
         """A local Job as it is now, by the watch or as the answer to a write."""
+        state = self.states.get(job["metadata"]["uid"])
+        if state is not None and _known(state.local, job):
+            return
         local = batch_job.local_job(job)
         if self._deleted_jobs.covers(local.uid, local.version):
             return
@@ -259,6 +262,9 @@ class Controller:
         if not uid or self._deleted_workloads.covers(meta["uid"], int(meta["resourceVersion"])):
             return
         self._workloads[ObjectKey(meta["namespace"], meta["name"])] = (uid, meta["uid"])
+        state = self.states.get(uid)
+        if state is not None and _known(state.record, obj):
+            return
         self.feed(uid, on.RecordSeen(records.read_record(obj)))
         state = self.states.get(uid)
         if state is not None and state.bound is None and state.local is not None:
@@ -323,6 +329,13 @@ class Controller:
             concerned = link.name in state.remotes or (bound and bound.cluster == link.name)
             if concerned and uid not in present:
                 self.feed(uid, on.RemoteAbsent(link.name, version))
+
+
+def _known(fact: LocalJob | Record | None, obj: Json) -> bool:
+    """Whether this very version, or a later one, has been taken in: the echo of our own write."""
+    meta = obj["metadata"]
+    same = fact is not None and fact.uid == meta["uid"]
+    return same and fact is not None and fact.version >= int(meta["resourceVersion"])
 
 
 def _job_uid(workload: Json) -> str:

@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 
 MAX_BATCH = 64
 BATCHES_IN_FLIGHT = 2
+BATCHES_APART_S = 0.03
+"""Least time between two batches: under load it makes them larger, idle it costs nothing."""
 RESTART_PAUSE_S = 0.3
 _STOPPED = Outcome(Result.RETRY, "Stopped", "the link to the cluster was closed")
 
@@ -51,6 +53,7 @@ class ClusterLink:
         self._open: set[asyncio.Future[Outcome]] = set()
         self._stopped = False
         self._wake = asyncio.Event()
+        self._sent_at = 0.0
         self._flights = asyncio.Semaphore(BATCHES_IN_FLIGHT)
 
     async def command(self, command: Command) -> Outcome:
@@ -80,11 +83,14 @@ class ClusterLink:
             await self._handle.stop()
 
     async def _send(self, tasks: asyncio.TaskGroup) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
                 await self._flights.acquire()
+                await asyncio.sleep(self._sent_at + BATCHES_APART_S - loop.time())
+                self._sent_at = loop.time()
                 size = min(len(self._queue), MAX_BATCH)
                 batch = [self._queue.popleft() for _ in range(size)]
                 tasks.create_task(self._fly(batch))
