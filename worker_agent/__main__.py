@@ -19,7 +19,7 @@ from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, WORKLOADS
-from federation.edge.services import guard
+from federation.edge.services import vital
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, counted, serve
 from worker_agent.agent import Agent
@@ -51,20 +51,20 @@ async def run(client: KubeClient, heartbeat: Heartbeat, settings: AgentSettings)
         Informer(client, JOBS, agent, select=select),
     ]
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(guard(heartbeat.run(), "heartbeat"))
+        tasks.create_task(vital(heartbeat.run(), "heartbeat"))
         for informer in informers:
-            tasks.create_task(guard(informer.run(), f"informer/{informer.resource.plural}"))
+            tasks.create_task(vital(informer.run(), f"informer/{informer.resource.plural}"))
         for informer in informers:
             await informer.synced.wait()
         if settings.listen:
             web = app(
                 _problem(informers, heartbeat), lambda: {"requests": counted(client.requests)}
             )
-            tasks.create_task(guard(serve(web, settings.listen), "web"))
+            tasks.create_task(vital(serve(web, settings.listen), "web"))
         log.info("agent.started", cluster=cluster, jobs=len(agent.jobs))
-        tasks.create_task(guard(agent.run(), "agent"))
-        tasks.create_task(guard(workloads.run(), "workloads"))
-        tasks.create_task(guard(reporter.run(), "report"))
+        tasks.create_task(vital(agent.run(), "agent"))
+        tasks.create_task(vital(workloads.run(), "workloads"))
+        tasks.create_task(vital(reporter.run(), "report"))
 
 
 def _problem(informers: list[Informer], heartbeat: Heartbeat) -> Callable[[], str]:

@@ -26,6 +26,15 @@ async def guard(coro: Coroutine[Any, Any, object], name: str) -> None:
     raise ServiceEnded(name)
 
 
+async def vital(coro: Coroutine[Any, Any, object], name: str) -> None:
+    """Own a task without which the process is of no use: if it crashes, the process ends too."""
+    try:
+        await guard(coro, name)
+    except Exception:  # whatever it was: passed on
+        exit_soon()
+        raise
+
+
 def exit_soon(seconds: float = 10.0) -> None:
     """End the process even if one of its tasks does not end: a supervisor starts it again.
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from federation.edge.services import ServiceEnded, guard
+from federation.edge.services import ServiceEnded, guard, vital
 
 
 async def test_guard_turns_a_quiet_return_into_an_error() -> None:
@@ -31,3 +31,24 @@ async def test_guard_lets_crashes_and_cancellation_pass() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_vital_service_that_crashes_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even if the rest hangs; a cancellation is no crash."""
+    ended: list[bool] = []
+    monkeypatch.setattr("federation.edge.services.exit_soon", lambda: ended.append(True))
+    task = asyncio.create_task(vital(asyncio.Event().wait(), "agent"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == []
+
+    async def crash() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await vital(crash(), "agent")
+    assert ended == [True]
