@@ -46,6 +46,7 @@ class Manager:
         self.dispatcher = Dispatcher(self.controller, self.queue, self.clusters)
         runner = EffectRunner(client, self.controller, self.queue, self.clusters, origin)
         self.controller.run_effects = runner.run
+        self.clusters.on_started = self.controller.cluster_replaced
         self.controller.on_release = self.dispatcher.reactivate
         self.controller.on_queued = self.dispatcher.wake
         self.controller.on_void = self.clusters.offer_void

@@ -81,6 +81,7 @@ class Clusters:
         self.links: dict[str, ClusterLink] = {}
         self._client, self._runtime, self._origin = client, runtime, origin
         self._on_news, self._on_change = on_news, on_change
+        self.on_started: Callable[[str], None] = lambda name: None
         self._running: dict[str, _Running] = {}
         self._shown: dict[str, Health] = {}
         self._dirty = asyncio.Event()
@@ -209,6 +210,7 @@ class Clusters:
         link = ClusterLink(name, handle, self._on_news)
         self.links[name] = link
         self._running[name] = _Running(spec, link, tasks.create_task(_until_cancelled(link)))
+        self.on_started(name)
         log.info("cluster.started", cluster=name, runtime=self._runtime.name)
         self._on_change()
 

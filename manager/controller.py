@@ -287,6 +287,12 @@ class Controller:
 
     # Clusters
 
+    def cluster_replaced(self, cluster: str) -> None:
+        """A cluster is reached anew; its first inventory follows."""
+        for uid, state in list(self.states.items()):
+            if cluster in state.remotes:
+                self.feed(uid, on.ClusterReplaced(cluster))
+
     def on_news(self, link: ClusterLink, news: News) -> None:
         """What the worker of a cluster saw."""
         for copy in news.copies:

@@ -39,6 +39,13 @@ class RemoteAbsent:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterReplaced:
+    """A cluster is reached by another kubeconfig now: it may be another one of the same name."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
     """The cycle admitted the job and chose a cluster; the claim in the index holds."""
 
@@ -102,6 +109,7 @@ Event = (
     | RecordSeen
     | RemoteSeen
     | RemoteAbsent
+    | ClusterReplaced
     | Placed
     | NotPlaced
     | QueueMoved

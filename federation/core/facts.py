@@ -131,6 +131,9 @@ class JobState:
     deadline: float | None = None
     retry_at: float | None = None
     failures: int = 0
+    shown: int | None = None
+    """Version of the copy whose status was written last: a server that does not keep all of it
+    must not be asked again and again."""
 
     @property
     def bound(self) -> Binding | None:

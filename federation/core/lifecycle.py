@@ -64,6 +64,8 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return _failed(state, now + after)
         case on.OfferRefused(cluster, reason, message):
             return _offer_refused(state, cluster, reason, message, now)
+        case on.ClusterReplaced(cluster):
+            return _cluster_replaced(state, cluster)
         case on.BindLost():
             return replace(state, busy=False, admission=None, choice=None, queued=False)
     return state  # Tick only asks for a plan
@@ -83,9 +85,10 @@ def _void(state: JobState) -> JobState:
 
 
 def _failed(state: JobState, retry_at: float) -> JobState:
-    """It may have been the Enqueue that failed; to enqueue once more changes nothing."""
+    """It may have been the Enqueue or the status that failed; to do it again changes nothing."""
     failures = state.failures + 1
-    return replace(state, busy=False, failures=failures, retry_at=retry_at, queued=False)
+    state = replace(state, busy=False, failures=failures, retry_at=retry_at)
+    return replace(state, queued=False, shown=None)
 
 
 def _local_seen(state: JobState, local: LocalJob | None) -> JobState:
@@ -113,6 +116,7 @@ def _record_seen(state: JobState, record: Record | None) -> JobState:
                 admission=None,
                 choice=None,
                 was_running=False,
+                shown=None,
                 queued=False,
                 deadline=None,
             )
@@ -154,6 +158,14 @@ def _remote_absent(state: JobState, cluster: str, version: int) -> JobState:
     else:
         return state
     return replace(state, remotes={**state.remotes, cluster: absent})
+
+
+def _cluster_replaced(state: JobState, cluster: str) -> JobState:
+    """Its API server may count versions from the start again: what it says now is the truth."""
+    copy = state.remotes.get(cluster)
+    if copy is None:
+        return state
+    return replace(state, remotes={**state.remotes, cluster: replace(copy, version=0)}, shown=None)
 
 
 def _nothing_there(bound: Binding, version: int, refused: str = "") -> RemoteJob:

@@ -124,7 +124,7 @@ def _bound(state: JobState, local: LocalJob, record: Record, now: float, behind:
         # also for a job that is held by now: to make it again is what tells.
         return (state, ()) if record.admitted else _offer(state, record)
     if copy.finished:
-        return _finish(state, local, record, copy, behind(local, copy))
+        return _finish(state, local, record, copy, behind)
     if hold and record.active:
         return state, (do.SetActive(False),)
     if copy.gone:
@@ -136,7 +136,7 @@ def _bound(state: JobState, local: LocalJob, record: Record, now: float, behind:
         return state, (_remove(copy),)
     if copy.suspended:
         return _await_answer(state, copy, now)
-    return _running(state, local, record, behind(local, copy))
+    return _running(state, local, record, copy, behind)
 
 
 def _offer(state: JobState, record: Record) -> Plan:
@@ -153,23 +153,26 @@ def _await_answer(state: JobState, copy: RemoteJob, now: float) -> Plan:
     return replace(state, deadline=None), (_remove(copy),)
 
 
-def _running(state: JobState, local: LocalJob, record: Record, behind: bool) -> Plan:
+def _running(
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, behind: Behind
+) -> Plan:
     assert record.binding is not None
     effects: list[do.Effect] = []
     if not record.admitted:
         effects.append(do.Admit(record.binding.cluster))
     if local.suspended:
         effects.append(do.SetSuspend(False))
-    if behind:
+    if state.shown != copy.version and behind(local, copy):
         effects.append(do.SyncStatus(record.binding.cluster))
+        state = replace(state, shown=copy.version)
     return replace(state, deadline=None), tuple(effects)
 
 
 def _finish(
-    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, behind: bool
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, behind: Behind
 ) -> Plan:
     """Result first, then the record, then the copy may go: a crash in between loses nothing."""
-    state, effects = _running(state, local, record, behind)
+    state, effects = _running(state, local, record, copy, behind)
     return state, (*effects, do.FinishWorkload(copy.finished))
 
 

@@ -639,3 +639,27 @@ def test_a_copy_with_pods_is_deleted_in_the_foreground() -> None:
         (effect,) = planned(state)
         assert isinstance(effect, do.RemoveRemote)
         assert effect.wait, status
+
+
+def test_a_status_that_the_server_does_not_keep_is_written_once() -> None:
+    """An older management cluster drops fields of a newer worker: no endless writing."""
+    moved = copy(suspended=False, status={"active": 1})
+    state, effects = go(known(STARTED, ADMITTED, moved), on.Tick())
+    assert effects == (do.SyncStatus("a"),)
+    state, effects = go(state, on.Done(), on.Tick())
+    assert effects == ()
+    state, effects = go(state, on.RemoteSeen(replace(moved, version=moved.version + 1)))
+    assert effects == (do.SyncStatus("a"),)
+    _, effects = go(state, on.Failed(1.0), on.Tick(), now=NOW + 2)
+    assert effects == ()
+    _, effects = go(go(state, on.Failed(1.0))[0], on.Tick(), now=NOW + 2)
+    assert effects == (do.SyncStatus("a"),)
+
+
+def test_a_cluster_rebuilt_under_its_name_is_believed() -> None:
+    """Its versions start low again; the copy of the old one is gone with it."""
+    running = replace(copy(suspended=False), version=900)
+    state = known(STARTED, ADMITTED, running)
+    assert go(state, on.RemoteAbsent("a", 5))[1] == ()
+    _, effects = go(state, on.ClusterReplaced("a"), on.RemoteAbsent("a", 5))
+    assert any(isinstance(effect, do.Unbind) for effect in effects)
