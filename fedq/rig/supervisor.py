@@ -10,6 +10,9 @@ from fedq.rig.process import TERM_GRACE, Process, marked, spawn, terminate
 from fedq.rig.state import Home
 from fedq.rig.waiting import wait_until
 
+SCANS = 5
+"""How often processes are looked for at most when they are to end; two are the rule."""
+
 READY_TIMEOUT = 60.0
 """Seconds until a process must be ready: ten times what it takes on an idle machine."""
 
@@ -78,12 +81,21 @@ class Supervisor:
         """End the named processes and all their descendants, then forget them."""
         wanted = set(names)
         records = [process for name in names if (process := self.find(name)) is not None]
-        pids = {process.pid for process in records if process.running}
-        pids |= {pid for pid, name in marked(self._home.path) if name in wanted}
-        terminate(sorted(pids), grace)
+        terminate(sorted(process.pid for process in records if process.running), grace)
+        self._end_marked(lambda name: name in wanted, grace)
         for name in names:
             self._home.record(name).unlink(missing_ok=True)
 
     def sweep(self, grace: float = TERM_GRACE) -> None:
         """End whatever still carries the mark of this rig, recorded or not."""
-        terminate([pid for pid, _ in marked(self._home.path)], grace)
+        self._end_marked(lambda name: True, grace)
+
+    def _end_marked(self, wanted: Callable[[str], bool], grace: float) -> None:
+        """End what carries the mark, until a look finds none: between fork and exec, and while
+        it is ending, a process cannot be recognised, and it may have started another one.
+        """
+        for scan in range(SCANS):
+            pids = [pid for pid, name in marked(self._home.path) if wanted(name)]
+            if not pids and scan > 0:
+                return
+            terminate(pids, grace)
