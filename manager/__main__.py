@@ -10,11 +10,10 @@ import sys
 import structlog
 
 from federation.edge.embedded_redis import embedded_redis
-from federation.edge.errors import ApiError
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.redis_index import RedisIndex
-from federation.edge.services import exit_soon
+from federation.edge.services import exit_soon, run_program
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, serve
 from manager.app import Manager, ensure_origin
@@ -67,14 +66,7 @@ def main() -> int:
     """Exit code 0 after a signal, 1 when the manager cannot go on."""
     settings = ManagerSettings()
     configure_logging(settings.log_level)
-    try:
-        asyncio.run(_run(settings))
-    except ApiError as error:
-        log.error("manager.failed", error=str(error))
-        return 1
-    except asyncio.CancelledError:
-        return 0
-    return 0
+    return run_program(_run(settings), "manager")
 
 
 if __name__ == "__main__":

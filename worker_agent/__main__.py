@@ -14,12 +14,11 @@ from pydantic import ValidationError
 
 from federation.api.names import Label
 from federation.edge.catalog import Catalog
-from federation.edge.errors import ApiError
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, WORKLOADS
-from federation.edge.services import vital
+from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, counted, serve
 from worker_agent.agent import Agent
@@ -102,14 +101,7 @@ def main() -> int:
         print(f"the agent needs these settings in its environment: {missing}", file=sys.stderr)  # noqa: T201  (before logging is set up)
         return 2
     configure_logging(settings.log_level)
-    try:
-        asyncio.run(_main(settings))
-    except ApiError as error:
-        log.error("agent.failed", error=str(error))
-        return 1
-    except asyncio.CancelledError:
-        return 0
-    return 0
+    return run_program(_main(settings), "agent")
 
 
 if __name__ == "__main__":

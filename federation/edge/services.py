@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Coroutine
 from typing import Any
 
 import structlog
+
+from federation.edge.errors import ApiError
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +36,18 @@ async def vital(coro: Coroutine[Any, Any, object], name: str) -> None:
     except Exception:  # whatever it was: passed on
         exit_soon()
         raise
+
+
+def run_program(main: Coroutine[Any, Any, None], name: str) -> int:
+    """Run a program to its end: 0 after a signal, 1 with a logged reason when it cannot go on."""
+    try:
+        asyncio.run(main)
+    except ApiError as error:
+        log.error(f"{name}.failed", error=str(error))
+        return 1
+    except asyncio.CancelledError:
+        return 0
+    return 0
 
 
 def exit_soon(seconds: float = 10.0) -> None:
