@@ -18,8 +18,9 @@ from federation.core import events as on
 from federation.core.cycle import Fit, Snapshot, Wait, run_cycle
 from federation.core.dispatch import Choice, ClusterView, NoCluster, choose
 from federation.core.facts import JobState
+from federation.core.policies import QueueingStrategy
 from federation.core.queueing import IndexLost, IndexUnavailable, shape
-from federation.core.types import Admission, Pending, QueueingStrategy
+from federation.core.types import Admission, Pending
 from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.pending import PendingQueue
@@ -128,7 +129,7 @@ class Dispatcher:
     ) -> Choice | NoCluster:
         """Choose a cluster and count the offer at once, for the rest of this cycle."""
         queue = self._controller.catalog.queues[item.cluster_queue]
-        allowed = self._clusters.clusters_for(queue.checks)
+        allowed = self._clusters.clusters_for(queue.check_names)
         if isinstance(allowed, str):
             return NoCluster({queue.name: allowed})
         eligible = {

@@ -230,7 +230,7 @@ class EffectRunner:
 
     def _check_name(self, state: JobState) -> str:
         queue = self._controller.queue_of(state)
-        return self._clusters.multikueue_check(queue.checks) if queue else ""
+        return self._clusters.multikueue_check(queue.check_names) if queue else ""
 
     async def _write(self, uid: str, state: JobState, effect: do.Effect) -> None:
         if isinstance(effect, do.DeleteWorkload):

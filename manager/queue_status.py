@@ -16,8 +16,9 @@ from federation.api.meta import wire_time
 from federation.api.names import ActiveReason, ConditionType
 from federation.api.record import condition, with_conditions
 from federation.core.facts import JobState
+from federation.core.policies import StopPolicy
 from federation.core.quantity import format_quantity
-from federation.core.types import ClusterQueue, LocalQueue, StopPolicy, Usage
+from federation.core.types import ClusterQueue, LocalQueue, Usage
 from federation.edge.catalog import Catalog
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.kube import KubeClient

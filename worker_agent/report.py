@@ -8,8 +8,9 @@ from importlib.metadata import version
 import structlog
 
 from federation.api.names import FEDQ_API
+from federation.core.policies import StopPolicy
 from federation.core.quota import quotas_of
-from federation.core.types import ClusterQueue, StopPolicy
+from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.errors import AlreadyExists, ApiError, NotFound
 from federation.edge.kube import KubeClient

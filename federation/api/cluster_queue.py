@@ -9,7 +9,7 @@ from federation.api.meta import Conditions, KubeObject, WireModel
 from federation.api.names import KUEUE_API
 from federation.api.quota import FairSharing, FairSharingStatus, FlavorUsages, ResourceGroup
 from federation.api.selector import LabelSelector
-from federation.core.types import StopPolicy
+from federation.core.policies import StopPolicy
 
 TryFlavor = Literal["MayStopSearch", "TryNextFlavor", "Borrow", "Preempt"]
 """`Borrow` and `Preempt` are v1beta1's words for `MayStopSearch`."""

@@ -10,14 +10,22 @@ from typing import Any
 
 from federation.api import cluster_queue, cohort, local_queue, quota, resource_flavor, selector
 from federation.api.spelling import normalize
-from federation.core.quantity import parse_quantity
+from federation.core.policies import (
+    AdmissionCheck,
+    FlavorFungibility,
+    FlavorPreference,
+    Fungibility,
+    Preemption,
+    PreemptionPolicy,
+    QueueingStrategy,
+)
+from federation.core.quantity import exact_quantity, parse_quota
 from federation.core.types import (
     ClusterQueue,
     Cohort,
     FlavorQuotas,
     LabelSelector,
     LocalQueue,
-    QueueingStrategy,
     Quota,
     ResourceFlavor,
     ResourceGroup,
@@ -32,7 +40,6 @@ def to_cluster_queue(obj: Json) -> ClusterQueue:
     """A ClusterQueue as the core sees it."""
     wire = cluster_queue.ClusterQueue.from_wire(normalize(obj))
     spec = wire.spec
-    strategy = spec.admission_checks_strategy
     return ClusterQueue(
         name=wire.metadata.name,
         groups=tuple(_group(group) for group in spec.resource_groups),
@@ -40,7 +47,18 @@ def to_cluster_queue(obj: Json) -> ClusterQueue:
         strategy=QueueingStrategy(spec.queueing_strategy),
         stop=spec.stop_policy,
         namespace_selector=_selector(spec.namespace_selector),
-        checks=tuple(check.name for check in strategy.admission_checks) if strategy else (),
+        checks=_checks(spec.admission_checks_strategy),
+        preemption=_preemption(spec.preemption),
+        fungibility=FlavorFungibility(
+            Fungibility(spec.flavor_fungibility.when_can_borrow),
+            Fungibility(spec.flavor_fungibility.when_can_preempt),
+            FlavorPreference(
+                spec.flavor_fungibility.preference or FlavorPreference.BORROWING_OVER_PREEMPTION
+            ),
+        ),
+        fair_weight=_weight(spec.fair_sharing),
+        usage_based=spec.admission_scope is not None
+        and spec.admission_scope.admission_mode == "UsageBasedAdmissionFairSharing",
     )
 
 
@@ -48,7 +66,8 @@ def to_cohort(obj: Json) -> Cohort:
     """A Cohort as the core sees it."""
     wire = cohort.Cohort.from_wire(normalize(obj))
     groups = tuple(_group(group) for group in wire.spec.resource_groups)
-    return Cohort(wire.metadata.name, wire.spec.parent_name or "", groups)
+    weight = _weight(wire.spec.fair_sharing)
+    return Cohort(wire.metadata.name, wire.spec.parent_name or "", groups, weight)
 
 
 def to_local_queue(obj: Json) -> LocalQueue:
@@ -59,6 +78,7 @@ def to_local_queue(obj: Json) -> LocalQueue:
         name=wire.metadata.name,
         cluster_queue=wire.spec.cluster_queue,
         stop=wire.spec.stop_policy,
+        fair_weight=_weight(wire.spec.fair_sharing),
     )
 
 
@@ -73,7 +93,28 @@ def to_flavor(obj: Json) -> ResourceFlavor:
             Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "")
             for t in wire.spec.tolerations
         ),
+        topology=wire.spec.topology_name or "",
     )
+
+
+def _checks(strategy: cluster_queue.AdmissionChecksStrategy | None) -> tuple[AdmissionCheck, ...]:
+    rules = strategy.admission_checks if strategy else ()
+    return tuple(AdmissionCheck(rule.name, frozenset(rule.on_flavors)) for rule in rules)
+
+
+def _preemption(wire: cluster_queue.Preemption) -> Preemption:
+    borrowing = wire.borrow_within_cohort
+    return Preemption(
+        PreemptionPolicy(wire.within_cluster_queue),
+        PreemptionPolicy(wire.reclaim_within_cohort),
+        borrowing is not None and borrowing.policy != "Never",
+        borrowing.max_priority_threshold if borrowing else None,
+    )
+
+
+def _weight(wire: quota.FairSharing | None) -> float:
+    """The weight of fair sharing, a quantity; 1 when none is given."""
+    return float(exact_quantity(str(wire.weight))) if wire and wire.weight is not None else 1.0
 
 
 def _group(group: quota.ResourceGroup) -> ResourceGroup:
@@ -90,10 +131,10 @@ def _group(group: quota.ResourceGroup) -> ResourceGroup:
 
 def _quota(resource: quota.ResourceQuota) -> Quota:
     def amount(value: str | int | None) -> int | None:
-        return None if value is None else parse_quantity(resource.name, value)
+        return None if value is None else parse_quota(resource.name, value)
 
     return Quota(
-        nominal=parse_quantity(resource.name, resource.nominal_quota),
+        nominal=parse_quota(resource.name, resource.nominal_quota),
         borrowing_limit=amount(resource.borrowing_limit),
         lending_limit=amount(resource.lending_limit),
     )

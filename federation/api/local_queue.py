@@ -8,7 +8,7 @@ from federation.api.fields import Count, FreeForm, Name, rules
 from federation.api.meta import Conditions, KubeObject, WireModel
 from federation.api.names import KUEUE_API
 from federation.api.quota import FairSharing, FlavorUsages
-from federation.core.types import StopPolicy
+from federation.core.policies import StopPolicy
 
 
 class LocalQueueSpec(WireModel):

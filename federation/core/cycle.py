@@ -13,16 +13,10 @@ from dataclasses import dataclass, replace
 from federation.core.dispatch import Choice, NoCluster
 from federation.core.flavors import Reason, Shortage, assign
 from federation.core.matching import selects
+from federation.core.policies import QueueingStrategy, StopPolicy
 from federation.core.queueing import shape
 from federation.core.quota import QuotaTree
-from federation.core.types import (
-    Admission,
-    ClusterQueue,
-    Pending,
-    QueueingStrategy,
-    ResourceFlavor,
-    StopPolicy,
-)
+from federation.core.types import Admission, ClusterQueue, Pending, ResourceFlavor
 
 Place = Callable[[Pending, Admission], Choice | NoCluster]
 """Finds the worker cluster for an admission; must count what it returns at once."""

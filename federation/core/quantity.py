@@ -45,10 +45,36 @@ def _parse(text: str) -> Fraction:
     return Fraction(number) * scale
 
 
-def parse_quantity(resource: str, value: str | int | float) -> int:
-    """The amount of `resource` as an integer (milli-units for cpu). Raises QuantityError."""
+MAX_AMOUNT = 2**63 - 1
+"""Requests end here, as they do in Kubernetes (int64)."""
+
+UNLIMITED = 2**100
+"""A quota too large to count. It is so far above every sum of requests that plain arithmetic
+behaves as Kueue's sentinel does: unlimited less something stays unlimited."""
+
+
+def exact_quantity(text: str) -> Fraction:
+    """The value of a quantity, unrounded. Raises QuantityError."""
+    return _parse(text.strip())
+
+
+def parse_quota(resource: str, value: str | int | float) -> int:
+    """A quota or limit as an integer; what does not fit int64 is unlimited."""
+    amount = _exact(resource, value)
+    return UNLIMITED if amount > MAX_AMOUNT else amount
+
+
+def _exact(resource: str, value: str | int | float) -> int:
     amount = _parse(str(value).strip()) * (1000 if resource == "cpu" else 1)
     return -(-amount.numerator // amount.denominator)
+
+
+def parse_quantity(resource: str, value: str | int | float) -> int:
+    """The amount of `resource` as an integer (milli-units for cpu), at most `MAX_AMOUNT`.
+
+    Raises QuantityError.
+    """
+    return max(-MAX_AMOUNT, min(_exact(resource, value), MAX_AMOUNT))
 
 
 def parse_resources(values: Mapping[str, str | int | float] | None) -> Resources:
@@ -64,6 +90,8 @@ def parse_resources(values: Mapping[str, str | int | float] | None) -> Resources
 
 def format_quantity(resource: str, amount: int) -> str:
     """The shortest canonical text, for people and for the wire: 1500m, 2, 16Gi."""
+    if amount >= UNLIMITED // 2:
+        return "unlimited"
     if resource == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
@@ -82,8 +110,8 @@ def add(left: Mapping[str, int], right: Mapping[str, int]) -> Resources:
 
 
 def scale(values: Mapping[str, int], count: int) -> Resources:
-    """Every amount times `count`."""
-    return {name: amount * count for name, amount in values.items()}
+    """Every amount times `count`, at most `MAX_AMOUNT`."""
+    return {name: min(amount * count, MAX_AMOUNT) for name, amount in values.items()}
 
 
 def largest(left: Mapping[str, int], right: Mapping[str, int]) -> Resources:

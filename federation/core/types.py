@@ -6,9 +6,17 @@ Names are Kueue's. Amounts are integers as in `quantity`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from federation.core.policies import (
+    AdmissionCheck,
+    FlavorFungibility,
+    Preemption,
+    QueueingStrategy,
+    StopPolicy,
+)
 
 
 class FlavorResource(NamedTuple):
@@ -20,21 +28,6 @@ class FlavorResource(NamedTuple):
 
 Usage = dict[FlavorResource, int]
 """Amounts per flavor and resource."""
-
-
-class StopPolicy(StrEnum):
-    """Hold keeps what runs and admits nothing new; HoldAndDrain evicts as well."""
-
-    NONE = "None"
-    HOLD = "Hold"
-    HOLD_AND_DRAIN = "HoldAndDrain"
-
-
-class QueueingStrategy(StrEnum):
-    """What a head that does not fit does to those behind it: blocks (STRICT) or steps aside."""
-
-    STRICT_FIFO = "StrictFIFO"
-    BEST_EFFORT_FIFO = "BestEffortFIFO"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +73,17 @@ class ClusterQueue:
     strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
     stop: StopPolicy = StopPolicy.NONE
     namespace_selector: LabelSelector | None = None
-    checks: tuple[str, ...] = ()
+    checks: tuple[AdmissionCheck, ...] = ()
+    preemption: Preemption = field(default_factory=Preemption)
+    fungibility: FlavorFungibility = field(default_factory=FlavorFungibility)
+    fair_weight: float = 1.0
+    usage_based: bool = False
+    """admissionScope UsageBasedAdmissionFairSharing: LocalQueues take turns by what they used."""
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """All its admission checks, whatever flavors they are for."""
+        return tuple(check.name for check in self.checks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class Cohort:
     name: str
     parent: str = ""
     groups: tuple[ResourceGroup, ...] = ()
+    fair_weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class LocalQueue:
     name: str
     cluster_queue: str
     stop: StopPolicy = StopPolicy.NONE
+    fair_weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +144,50 @@ class ResourceFlavor:
     node_labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    topology: str = ""
+    """Name of the Topology its nodes are arranged in; '' without topology-aware scheduling."""
 
 
 Term = tuple[tuple[str, str, tuple[str, ...]], ...]
 """One node selector term: (key, operator, values), all of which must hold."""
 
 
+class TopologyMode(StrEnum):
+    """How strictly a pod set is to be kept together."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+    UNCONSTRAINED = "unconstrained"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRequest:
+    """Where a pod set asks to be placed: all pods in one domain of `level` (a node label).
+
+    `slices` are (level, size) pairs, outermost first: groups of `size` pods that each stay within
+    one domain of that level. `group` names pod sets that are placed together.
+    """
+
+    mode: TopologyMode
+    level: str = ""
+    slices: tuple[tuple[str, int], ...] = ()
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyAssignment:
+    """Pods per lowest domain. `levels` are node label keys; each domain gives their values."""
+
+    levels: tuple[str, ...]
+    domains: tuple[tuple[tuple[str, ...], int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods of one template: how many, what each requests, and where they may go."""
+    """Pods of one template: how many, what each requests, and where they may go.
+
+    `min_count` allows partial admission down to that many; None does not.
+    """
 
     name: str
     count: int
@@ -155,15 +195,19 @@ class PodSet:
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[Term, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    min_count: int | None = None
+    topology: TopologyRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A workload as the queue and the cycle need it.
 
-    `uid` is that of the job people made, `created` its creation time in seconds since the epoch:
-    it orders equals, then `uid` does. `generation` grows with every change that matters to the
-    queue, so that a claim made on an older reading is refused.
+    `uid` is that of the job people made. `created` orders equals (then `uid` does), in seconds
+    since the epoch: when the job was created, or evicted if that sends it to the back (Kueue's
+    queue timestamp). `generation` grows with every change that matters to the queue, so that a
+    claim made on an older reading is refused. `not_before` is when its backoff ends. `problem`
+    says why its pods cannot be admitted anywhere ('' if nothing is known against them).
     """
 
     uid: str
@@ -175,6 +219,9 @@ class Pending:
     created: float
     pod_sets: tuple[PodSet, ...]
     generation: int = 0
+    not_before: float = 0.0
+    preemption_gated: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +232,7 @@ class PodSetAssignment:
     count: int
     flavors: Mapping[str, str]
     usage: Mapping[str, int]
+    topology: TopologyAssignment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +250,30 @@ class Admission:
                 key = FlavorResource(flavor, resource)
                 total[key] = total.get(key, 0) + pod_set.usage.get(resource, 0)
         return total
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A workload that holds quota: what preemption chooses its victims from.
+
+    `created` is the queue timestamp, `reserved` when quota was reserved (whole seconds; None
+    while that is not written yet). `evicted` ones are being stopped and still hold their quota.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    local_queue: str
+    priority: int
+    created: float
+    admission: Admission
+    usage: Mapping[FlavorResource, int]
+    reserved: float | None = None
+    evicted: bool = False
+    preemptible: bool = True
+    pods_ready: bool = True
+
+    @property
+    def cluster_queue(self) -> str:
+        """Name of the ClusterQueue whose quota it holds."""
+        return self.admission.cluster_queue

@@ -13,9 +13,10 @@ from pydantic import ValidationError
 
 from federation.api import convert
 from federation.api.names import KUEUE_GROUP, Label
+from federation.core.policies import StopPolicy
 from federation.core.quantity import QuantityError
 from federation.core.quota import QuotaTree
-from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, StopPolicy
+from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from federation.edge.informer import Informer, Key, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (

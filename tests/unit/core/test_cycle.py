@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from federation.core.cycle import Decision, Fit, Snapshot, Wait, run_cycle
 from federation.core.dispatch import Choice, NoCluster
 from federation.core.flavors import Reason
+from federation.core.policies import QueueingStrategy, StopPolicy
 from federation.core.quota import QuotaTree
 from federation.core.types import (
     Admission,
@@ -19,8 +20,6 @@ from federation.core.types import (
     FlavorResource,
     LabelSelector,
     Pending,
-    QueueingStrategy,
-    StopPolicy,
 )
 from tests.unit.core.build import FEW, co, flavors, item, one, pods, quota
 

@@ -9,14 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from federation.api import convert
+from federation.core.policies import QueueingStrategy, StopPolicy
 from federation.core.quantity import QuantityError
 from federation.core.types import (
     FlavorQuotas,
     LabelSelector,
-    QueueingStrategy,
     Quota,
     ResourceGroup,
-    StopPolicy,
     Taint,
     Toleration,
 )
@@ -87,7 +86,7 @@ def test_cluster_queue(version: str, spec: Json) -> None:
     found = convert.to_cluster_queue(wire)
 
     assert wire == before
-    assert (found.name, found.cohort, found.checks) == ("x", "c", ("k",))
+    assert (found.name, found.cohort, found.check_names) == ("x", "c", ("k",))
     assert found.groups == (READ,)
     assert (found.strategy, found.stop) == (QueueingStrategy.STRICT_FIFO, StopPolicy.HOLD)
     assert found.namespace_selector == LabelSelector(
@@ -99,7 +98,7 @@ def test_defaults() -> None:
     """§1.2: BestEffortFIFO, not stopped; without a selector no namespace, with `{}` all."""
     found = convert.to_cluster_queue(obj("ClusterQueue", {}))
     assert (found.strategy, found.stop) == (QueueingStrategy.BEST_EFFORT_FIFO, StopPolicy.NONE)
-    assert (found.groups, found.cohort, found.checks) == ((), "", ())
+    assert (found.groups, found.cohort, found.check_names) == ((), "", ())
     assert found.namespace_selector is None
     every = convert.to_cluster_queue(obj("ClusterQueue", {"namespaceSelector": {}}))
     assert every.namespace_selector == LabelSelector()
