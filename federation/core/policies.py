@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 
 
 class StopPolicy(StrEnum):
@@ -106,3 +108,73 @@ class Rules:
     def fair_sharing(self) -> bool:
         """Whether shares decide instead of borrowing levels."""
         return bool(self.fair_strategies)
+
+
+class RequeueTimestamp(StrEnum):
+    """By which time a workload evicted for unready pods queues again: as new, or as old."""
+
+    EVICTION = "Eviction"
+    CREATION = "Creation"
+
+
+@dataclass(frozen=True, slots=True)
+class PodsReady:
+    """waitForPodsReady: how long admitted pods may stay unready, and what follows. Seconds."""
+
+    timeout_s: float = 1800.0
+    """From Admitted to the first PodsReady."""
+    recovery_timeout_s: float | None = 1800.0
+    """From the loss of readiness to its return; None waits for ever."""
+    block_admission: bool = False
+    timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION
+    backoff_base_s: int = 60
+    backoff_max_s: int = 3600
+    backoff_limit: int | None = None
+    """Evictions for unready pods before the workload is deactivated; None is no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long Workloads that ended are kept, in seconds; None keeps them for ever."""
+
+    after_finished_s: float | None = None
+    after_deactivated_s: float | None = None
+    """Of those that the queue itself deactivated (Evicted, DeactivatedDueTo…)."""
+
+
+class TransformationStrategy(StrEnum):
+    """Whether the input of a transformation still counts beside its outputs."""
+
+    RETAIN = "Retain"
+    REPLACE = "Replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Transformation:
+    """One unit of `input` asks for `outputs`, times the amount of `multiply_by` if that is set."""
+
+    input: str
+    strategy: TransformationStrategy = TransformationStrategy.RETAIN
+    multiply_by: str = ""
+    """Name of a resource of the same request; empty multiplies by nothing."""
+    outputs: Mapping[str, Fraction] = field(default_factory=dict)
+    """Resource name to exact amount in its own unit (cpu in cores); may be negative."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRules:
+    """What the requests of pods become before quota is asked for: prefixes first, then rules."""
+
+    excluded_prefixes: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FairUsage:
+    """Admission fair sharing: how the past use of LocalQueues ages, and what it weighs."""
+
+    half_life_s: float = 0.0
+    """Time in which past use counts half; 0 forgets it at once."""
+    sampling_s: float = 300.0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Resource name to weight; resources that are not named weigh 1."""
