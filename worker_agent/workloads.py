@@ -15,9 +15,10 @@ import structlog
 
 from federation.api import record as records
 from federation.api.meta import wire_time
-from federation.api.names import ConditionType, Reason
+from federation.api.names import ConditionType
 from federation.core.cycle import Wait
 from federation.core.facts import LocalJob, Record
+from federation.core.reasons import Reason
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import WORKLOADS, Json

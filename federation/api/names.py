@@ -152,64 +152,6 @@ class ConditionType(StrEnum):
     BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
 
 
-class Reason(StrEnum):
-    """Reasons of Workload conditions (Kueue's words), by condition."""
-
-    # QuotaReserved and Admitted
-    QUOTA_RESERVED = "QuotaReserved"
-    ADMITTED = "Admitted"
-    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
-    WAITING_FOR_QUOTA = "WaitingForQuota"
-    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
-    TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
-    WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
-    MISCONFIGURED = "Misconfigured"
-    SUSPENDED = "Suspended"
-    PENDING_EVALUATION = "PendingEvaluation"
-    WAITING_FOR_PODS_READY = "WaitingForPodsReady"
-    ADMISSION_GATED = "AdmissionGated"
-    ON_HOLD = "OnHold"
-    NO_RESERVATION = "NoReservation"
-    UNSATISFIED_ADMISSION_CHECKS = "UnsatisfiedAdmissionChecks"
-    PENDING_DELAYED_TOPOLOGY_REQUESTS = "PendingDelayedTopologyRequests"
-    # Evicted
-    PREEMPTED = "Preempted"
-    PODS_READY_TIMEOUT = "PodsReadyTimeout"
-    ADMISSION_CHECK = "AdmissionCheck"
-    CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
-    LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
-    NODE_FAILURES = "NodeFailures"
-    DEACTIVATED = "Deactivated"
-    FLAVOR_MIGRATION = "FlavorMigration"
-    EVICTED_ON_MANAGER_CLUSTER = "EvictedOnManagerCluster"
-    # Preempted
-    IN_CLUSTER_QUEUE = "InClusterQueue"
-    IN_COHORT_RECLAMATION = "InCohortReclamation"
-    IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
-    IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
-    # Requeued
-    REACTIVATED = "Reactivated"
-    BACKOFF_FINISHED = "BackoffFinished"
-    CLUSTER_QUEUE_RESTARTED = "ClusterQueueRestarted"
-    LOCAL_QUEUE_RESTARTED = "LocalQueueRestarted"
-    # PodsReady
-    STARTED = "Started"
-    RECOVERED = "Recovered"
-    WAIT_FOR_START = "WaitForStart"
-    WAIT_FOR_RECOVERY = "WaitForRecovery"
-    # Finished
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    OUT_OF_SYNC = "OutOfSync"
-    OWNER_NOT_FOUND = "OwnerNotFound"
-    WORKLOAD_SLICE_REPLACED = "WorkloadSliceReplaced"
-    FAILED_TO_START = "FailedToStart"
-    # DeactivationTarget and BlockedOnPreemptionGates
-    REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
-    MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
-    PREEMPTION_GATED = "PreemptionGated"
-
-
 class ActiveReason(StrEnum):
     """Reasons of the `Active` condition of queues, checks and clusters."""
 

@@ -17,10 +17,10 @@ from federation.api.names import (
     CheckState,
     ConditionType,
     Label,
-    Reason,
 )
 from federation.core.facts import Binding, LocalJob, ObjectKey, Record
 from federation.core.quantity import format_quantity, parse_resources
+from federation.core.reasons import Reason
 from federation.core.types import Admission, PodSetAssignment
 
 Json = dict[str, Any]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from federation.core import effects as do
 from federation.core.facts import JobState, LocalJob, Record, RemoteJob
+from federation.core.reasons import Reason
 
 ANSWER_S = 10.0
 """How long an offer may stay unanswered before it is withdrawn."""
@@ -33,7 +34,7 @@ def plan(state: JobState, now: float, behind: Behind) -> Plan:
     if record.finished:
         return _finished(state)
     if local.problem:
-        return _waiting(state, record, ("Misconfigured", local.problem), now)
+        return _waiting(state, record, (Reason.MISCONFIGURED, local.problem), now)
     if local.finished:
         return state, (do.FinishWorkload(local.finished),)
     if record.binding is not None:
@@ -101,7 +102,7 @@ def _unbound(state: JobState, local: LocalJob, record: Record, now: float) -> Pl
     if state.queue_problem:
         if state.queued:
             return replace(state, queued=False), (do.Dequeue(),)
-        return _waiting(state, record, ("Inadmissible", state.queue_problem), now)
+        return _waiting(state, record, (Reason.INADMISSIBLE, state.queue_problem), now)
     if not state.queued:
         return replace(state, queued=True), (do.Enqueue(),)
     return _waiting(state, record, state.waits, now)
@@ -113,7 +114,7 @@ def _held(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
     if state.queued:
         return replace(state, queued=False), (do.Dequeue(),)
     text = "held: unsuspend the Job, or set spec.active of the Workload to true, to queue it again"
-    return _waiting(state, record, ("Deactivated", text), now)
+    return _waiting(state, record, (Reason.DEACTIVATED, text), now)
 
 
 def _bound(state: JobState, local: LocalJob, record: Record, now: float, behind: Behind) -> Plan:
@@ -190,9 +191,9 @@ def _unbind_reason(state: JobState, record: Record, copy: RemoteJob) -> tuple[st
     refusal = state.refusals.get(copy.cluster)
     where = f"cluster {copy.cluster}, attempt {copy.attempt}"
     if not record.active:
-        return "Deactivated", f"the Workload was deactivated; its copy on {where} is stopped"
+        return Reason.DEACTIVATED, f"the Workload was deactivated; its copy on {where} is stopped"
     if record.admitted:
-        return "EvictedOnWorkerCluster", f"the copy on {where} was stopped or deleted there"
+        return Reason.EVICTED_ON_WORKER_CLUSTER, f"the copy on {where} was stopped or deleted there"
     if refusal is not None:
-        return "RefusedByWorkerCluster", f"{where}: {refusal.message}"
-    return "WithdrawnFromWorkerCluster", f"{where}: no answer within {ANSWER_S:.0f} s"
+        return Reason.REFUSED_BY_WORKER_CLUSTER, f"{where}: {refusal.message}"
+    return Reason.WITHDRAWN_FROM_WORKER_CLUSTER, f"{where}: no answer within {ANSWER_S:.0f} s"
