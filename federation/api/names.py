@@ -64,6 +64,8 @@ class Annotation(StrEnum):
     POD_SET_UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
     POD_SET_SLICE_REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-slice-required-topology"
     POD_SET_SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
+    POD_SET_SLICE_CONSTRAINTS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+    """JSON list of up to three {topology, size}, outermost first; instead of the two above."""
     POD_SET_GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
     POD_GROUP_TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
     POD_GROUP_FAST_ADMISSION = "kueue.x-k8s.io/pod-group-fast-admission"
