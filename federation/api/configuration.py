@@ -1,0 +1,174 @@
+"""Configuration: how the programs behave, in the file format of Kueue's manager.
+
+`read` accepts every spelling and tells of the old ones; the `to_*` functions give the core its
+settings, with Kueue's defaults for what the file leaves out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from federation.api.configuration_model import FRAMEWORKS, STRATEGIES, Configuration
+from federation.api.configuration_spelling import Notice, flatten
+from federation.api.duration import parse_duration, seconds
+from federation.api.problems import Path, Problem, problems, suggest, unknown_fields
+from federation.core.policies import (
+    FairUsage,
+    PodsReady,
+    RequeueTimestamp,
+    ResourceRules,
+    Retention,
+    Rules,
+    Transformation,
+    TransformationStrategy,
+)
+from federation.core.quantity import exact_quantity
+
+Json = dict[str, Any]
+
+_TIMEOUT_S: Final = 1800.0
+_OLD_TIMEOUT_S: Final = 300.0
+
+
+class ConfigurationError(ValueError):
+    """The file cannot be used. `problems` has each bad field, with its path in the file."""
+
+    def __init__(self, found: list[Problem]) -> None:
+        super().__init__("; ".join(map(str, found)))
+        self.problems = found
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A configuration, and what is to be told about the file: nothing that stops its use."""
+
+    configuration: Configuration
+    notices: tuple[Notice, ...] = ()
+
+
+def is_configuration(obj: Json) -> bool:
+    """Whether the object means to be a Configuration."""
+    return obj.get("kind") in ("Configuration", "KueueConfiguration")
+
+
+def read(obj: Json) -> Reading:
+    """Read a Configuration in any spelling. Raises ConfigurationError with every bad field."""
+    flat = flatten(obj)
+    if flat.problems:
+        raise ConfigurationError(list(flat.problems))
+    try:
+        configuration = Configuration.model_validate(flat.body)
+    except ValidationError as error:
+        found = [Problem(_in_file(p.path, flat.home), p.message) for p in problems(error)]
+        raise ConfigurationError(found) from error
+    notices = [*flat.notices, *_frameworks(configuration, flat.home)]
+    notices += (
+        Notice(_in_file(p.path, flat.home), f"{p.message}; it has no effect")
+        for p in unknown_fields(configuration)
+        if p.path[0] != "metadata"
+    )
+    return Reading(configuration, tuple(notices))
+
+
+def _frameworks(configuration: Configuration, home: dict[str, Path]) -> list[Notice]:
+    path = _in_file(("integrations", "frameworks"), home)
+    return [
+        Notice((*path, index), f"there is no integration {name}{suggest(name, FRAMEWORKS)}")
+        for index, name in enumerate(configuration.integrations.frameworks)
+        if name not in FRAMEWORKS
+    ]
+
+
+def _in_file(path: Path, home: dict[str, Path]) -> Path:
+    """The path of a field where the file has it."""
+    return (*home.get(str(path[0]), ()), *path) if path else path
+
+
+def to_rules(configuration: Configuration) -> Rules:
+    """What changes decisions of the cycle."""
+    fair = configuration.fair_sharing
+    strategies = tuple(fair.preemption_strategies) or STRATEGIES[-1] if fair else ()
+    pods_ready = to_pods_ready(configuration)
+    return Rules(
+        fair_strategies=strategies if fair and _enabled(configuration, fair.enable) else (),
+        undeclared=configuration.resources.quota_check_strategy,
+        partial_admission=configuration.feature_gates.get("PartialAdmission", True),
+        block_admission=pods_ready is not None and pods_ready.block_admission,
+    )
+
+
+def _enabled(configuration: Configuration, enable: bool | None) -> bool:
+    """Of a section that is there: v1beta1 asks for `enable: true`, v1beta2 knows no switch."""
+    return not configuration.is_v1beta1 if enable is None else enable
+
+
+def to_pods_ready(configuration: Configuration) -> PodsReady | None:
+    """waitForPodsReady, or None when unready pods are let be.
+
+    On by default, off with `enable: false` or the gate DisableWaitForPodsReady. In v1beta1 it is
+    on only with `enable: true`, and then times out after 5m and blocks admission by default.
+    """
+    wait, old = configuration.wait_for_pods_ready, configuration.is_v1beta1
+    if configuration.feature_gates.get("DisableWaitForPodsReady", False):
+        return None
+    if wait is None:
+        return None if old else PodsReady()
+    if not _enabled(configuration, wait.enable):
+        return None
+    timeout = seconds(wait.timeout) or (_OLD_TIMEOUT_S if old else _TIMEOUT_S)
+    recovery = timeout if wait.recovery_timeout is None else seconds(wait.recovery_timeout)
+    again = wait.requeuing_strategy
+    return PodsReady(
+        timeout_s=timeout,
+        recovery_timeout_s=recovery or None,
+        block_admission=old if wait.block_admission is None else wait.block_admission,
+        timestamp=RequeueTimestamp(again.timestamp),
+        backoff_base_s=again.backoff_base_seconds,
+        backoff_max_s=again.backoff_max_seconds,
+        backoff_limit=again.backoff_limit_count,
+    )
+
+
+def to_retention(configuration: Configuration) -> Retention:
+    """How long Workloads are kept after their end."""
+    workloads = configuration.object_retention_policies.workloads
+    return Retention(
+        seconds(workloads.after_finished), seconds(workloads.after_deactivated_by_kueue)
+    )
+
+
+def to_resource_rules(configuration: Configuration) -> ResourceRules:
+    """What requests become before quota is asked for."""
+    resources = configuration.resources
+    return ResourceRules(
+        tuple(resources.exclude_resource_prefixes),
+        tuple(
+            Transformation(
+                rule.input,
+                TransformationStrategy(rule.strategy),
+                rule.multiply_by or "",
+                {name: _exact(amount) for name, amount in rule.outputs.items()},
+            )
+            for rule in resources.transformations
+        ),
+    )
+
+
+def _exact(amount: str | int | float) -> Fraction:
+    return exact_quantity(str(amount))
+
+
+def to_fair_usage(configuration: Configuration) -> FairUsage | None:
+    """Admission fair sharing, or None when LocalQueues are not told apart."""
+    sharing = configuration.admission_fair_sharing
+    if sharing is None:
+        return None
+    return FairUsage(
+        parse_duration(sharing.usage_half_life_time),
+        parse_duration(sharing.usage_sampling_interval),
+        dict(sharing.resource_weights),
+    )

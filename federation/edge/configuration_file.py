@@ -1,0 +1,42 @@
+"""The programs' configuration from a YAML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from federation.api.configuration import ConfigurationError, Reading, read
+from federation.edge.documents import Document, Fault, documents
+
+
+class ConfigurationFileError(Exception):
+    """The file cannot be used; the message names file, line, field and what to do."""
+
+
+def load(path: Path) -> Reading:
+    """Read the one Configuration in a file. Raises ConfigurationFileError."""
+    try:
+        found = list(documents(path.read_text(encoding="utf-8-sig")))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise ConfigurationFileError(
+            f"the configuration file {path} cannot be read: {why}. Name a readable YAML file."
+        ) from error
+    faults = [f"{path}:{f.line}:{f.column}: {f.message}" for f in found if isinstance(f, Fault)]
+    if faults:
+        raise _error(path, faults, "Correct the YAML")
+    document = found[0] if len(found) == 1 else None
+    if not isinstance(document, Document) or not isinstance(document.body, dict):
+        what = f"{path}: it must hold one Configuration, as one mapping"
+        raise _error(path, [what], "Write apiVersion: config.kueue.x-k8s.io/v1beta2")
+    try:
+        return read(document.body)
+    except ConfigurationError as error:
+        lines = [f"{path}:{document.line_of(p.path)}: {p}" for p in error.problems]
+        raise _error(
+            path, lines, "Correct these fields, or remove them for the defaults"
+        ) from error
+
+
+def _error(path: Path, lines: list[str], todo: str) -> ConfigurationFileError:
+    head = f"the configuration file {path} cannot be used:"
+    return ConfigurationFileError("\n".join((head, *lines, f"{todo} (`fedq lint -f {path}`).")))
