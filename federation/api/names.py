@@ -1,7 +1,9 @@
 """Every name that crosses the wire: labels, annotations, finalizers, condition types, reasons.
 
 The Kueue names are wire formats (its labels, annotations and conditions, so that manifests and
-tools keep working); the `fedq.io/` ones are ours. A name is written here once and nowhere else.
+tools keep working); the `fedq.io/` ones are ours. A name is written here once and nowhere else,
+except for the words that the core decides in: reasons of a Workload's conditions
+(`federation.core.reasons`) and states of its checks (`federation.core.checks`).
 """
 
 from enum import StrEnum
@@ -192,16 +194,3 @@ class ActiveReason(StrEnum):
     NO_WORKER_REPORT = "NoWorkerReport"
     UNREADABLE_WORKER_REPORT = "UnreadableWorkerReport"
     AGENT_SILENT = "AgentSilent"
-
-
-class CheckState(StrEnum):
-    """States of one admission check in a Workload.
-
-    Pending = not decided; Ready = counts for Admitted; Retry = evict and start over;
-    Rejected = deactivate, final.
-    """
-
-    PENDING = "Pending"
-    READY = "Ready"
-    RETRY = "Retry"
-    REJECTED = "Rejected"

@@ -14,10 +14,10 @@ from typing import Any
 from federation.api.names import (
     DEFAULT_POD_SET,
     KUEUE_API,
-    CheckState,
     ConditionType,
     Label,
 )
+from federation.core.checks import CheckState
 from federation.core.facts import Binding, LocalJob, ObjectKey, Record
 from federation.core.quantity import format_quantity, parse_resources
 from federation.core.reasons import Reason

@@ -15,8 +15,8 @@ from federation.api.fields import (
     value_set,
 )
 from federation.api.meta import Conditions, WireModel
-from federation.api.names import CheckState
 from federation.api.resource_flavor import Tolerations
+from federation.core.checks import CheckState
 
 CheckName = Annotated[str, Field(min_length=1, max_length=316)]
 Cluster = Annotated[str, Field(min_length=1, max_length=256)]
