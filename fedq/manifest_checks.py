@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from federation.api.fields import DNS_SUBDOMAIN_PATTERN
-from federation.api.names import JOB_CONTROLLER, KUEUE_GROUP, Label
+from federation.api.names import JOB_CONTROLLER, Label
+from federation.api.problems import problems, unknown_fields
 from federation.api.registry import KINDS, parse
 from federation.core.quantity import QuantityError
 from federation.jobs import batch_job
@@ -46,9 +46,9 @@ def check_model(body: Json) -> Found:
     try:
         model = parse(body)
     except ValidationError as error:
-        return [f"{_path(e['loc'])}: {e['msg']}" for e in error.errors()], []
-    unknown = [path for path in _extra(model, "") if not path.startswith("metadata.")]
-    return [], [f"{body['kind']} has no field {path}: a typing error?" for path in unknown]
+        return [str(problem) for problem in problems(error)], []
+    unknown = [found for found in unknown_fields(model) if found.path[0] != "metadata"]
+    return [], [f"{body['kind']}: {found}" for found in unknown]
 
 
 def check_job(body: Json) -> Found:
@@ -61,16 +61,16 @@ def check_job(body: Json) -> Found:
     containers = pods.get("containers")
     if not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers):
         return ["spec.template.spec.containers must be a list of containers"], []
-    problems = [] if containers else ["spec.template.spec.containers is empty"]
+    found = [] if containers else ["spec.template.spec.containers is empty"]
     if pods.get("restartPolicy") not in ("Never", "OnFailure"):
-        problems.append("spec.template.spec.restartPolicy must be Never or OnFailure")
+        found.append("spec.template.spec.restartPolicy must be Never or OnFailure")
     try:
         batch_job.pod_sets(body)
     except QuantityError as error:
-        problems.append(f"a resource request cannot be read: {error}")
+        found.append(f"a resource request cannot be read: {error}")
     except (TypeError, AttributeError, ValueError):
-        problems.append("parallelism, completions or resources have values of a wrong type")
-    return problems, _job_warnings(body, spec)
+        found.append("parallelism, completions or resources have values of a wrong type")
+    return found, _job_warnings(body, spec)
 
 
 def _job_warnings(body: Json, spec: Json) -> list[str]:
@@ -84,19 +84,3 @@ def _job_warnings(body: Json, spec: Json) -> list[str]:
     if manager not in (JOB_CONTROLLER, batch_job.MANAGED_BY):
         warnings.append(f"spec.managedBy is {manager}: Fedq leaves such Jobs alone; remove it")
     return warnings
-
-
-def _path(parts: tuple[int | str, ...]) -> str:
-    text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
-    return text.lstrip(".") or KUEUE_GROUP
-
-
-def _extra(model: BaseModel, path: str) -> Iterator[str]:
-    """Paths of fields that the models do not know."""
-    yield from (f"{path}{name}" for name in model.model_extra or ())
-    for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
-        for index, item in enumerate(value if isinstance(value, list) else [value]):
-            if isinstance(item, BaseModel):
-                place = f"[{index}]" if isinstance(value, list) else ""
-                yield from _extra(item, f"{path}{field.alias or name}{place}.")

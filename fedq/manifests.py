@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-import yaml
 
 from federation.api.spelling import normalize
+from federation.edge.documents import Document, documents
 from federation.edge.resources import Resource
 from fedq.errors import BAD_INPUT, CommandError
 from fedq.kinds import resource_of
@@ -60,22 +60,12 @@ class Reading:
     warnings: list[str] = field(default_factory=list)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: a date is a text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def read_text(file: str) -> tuple[str, str]:
     """Name and text of a file, or of standard input for `-`. Raises CommandError."""
     if file == "-":
         return "standard input", typer.get_text_stream("stdin").read()
     try:
-        return file, Path(file).read_text(encoding="utf-8")
+        return file, Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         todo = "Nothing was sent. Name a file, or - for standard input."
@@ -90,8 +80,8 @@ def read(text: str, source: str, namespace: str, default: str) -> Reading:
         default: namespace of documents that name none.
     """
     reading = Reading()
-    for document, where in _documents(text, source):
-        _take(document, where, (namespace, default), reading)
+    for document in _documents(text, source, reading):
+        _take(document.body, f"{source}:{document.line}", (namespace, default), reading)
     seen: dict[tuple[str, str, str], str] = {}
     for manifest in reading.manifests:
         key = (manifest.body["kind"], manifest.namespace, manifest.name)
@@ -103,33 +93,20 @@ def read(text: str, source: str, namespace: str, default: str) -> Reading:
     return reading
 
 
-def _documents(text: str, source: str) -> Iterator[tuple[Any, str]]:
-    """Each document with file:line of its beginning. Raises CommandError with line and column."""
-    loader = _Loader(text)
-    try:
-        while loader.check_node():
-            node = loader.get_node()
-            assert node is not None
-            where = f"{source}:{node.start_mark.line + 1}"
-            document = loader.construct_document(node)
-            items = document.get("items") if isinstance(document, dict) else None
-            if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
-                yield from ((item, where) for item in items)
-            elif document is not None:
-                yield document, where
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise CommandError(
-            f"{source}:{line}:{column}: this is not YAML",
-            " ".join(filter(None, (error.context, error.problem))),
-            "Nothing was sent. Correct the line (tabs? indentation? a missing quote?).",
-            code=BAD_INPUT,
-        ) from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise CommandError(f"{source}: this is not YAML", str(error), code=BAD_INPUT) from error
-    finally:
-        loader.dispose()
+def _documents(text: str, source: str, reading: Reading) -> Iterator[Document]:
+    """Each document. Raises CommandError with line and column where the text is not YAML."""
+    for found in documents(text):
+        if isinstance(found, Document):
+            yield from found.items()
+        elif not found.last:
+            reading.problems.append(f"{source}:{found.line}: {found.message}")
+        else:
+            raise CommandError(
+                f"{source}:{found.line}:{found.column}: this is not YAML",
+                found.message,
+                "Nothing was sent. Correct the line (tabs? indentation? a missing quote?).",
+                code=BAD_INPUT,
+            )
 
 
 def _take(document: Any, where: str, namespaces: tuple[str, str], reading: Reading) -> None:

@@ -32,7 +32,7 @@ def normalize(obj: Json) -> Json:
     if group != KUEUE_GROUP:
         return obj
     new = obj
-    for part, rewrite in _REWRITES.get(obj.get("kind", ""), {}).items():
+    for part, rewrite in _REWRITES.get(str(obj.get("kind", "")), {}).items():
         old = new.get(part)
         if isinstance(old, dict):
             new = new | {part: rewrite(dict(old))}
@@ -46,14 +46,15 @@ def _rename(part: Json, old: str, new: str) -> None:
 
 def _cluster_queue_spec(spec: Json) -> Json:
     _rename(spec, "cohort", "cohortName")
-    checks = spec.pop("admissionChecks", None)
-    if checks:
-        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": c} for c in checks]}
+    if isinstance(checks := spec.get("admissionChecks") or [], list):
+        spec.pop("admissionChecks", None)
+        if checks:
+            spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": c} for c in checks]}
     fungibility = spec.get("flavorFungibility")
     if isinstance(fungibility, dict):
         words = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
         keys = ("whenCanBorrow", "whenCanPreempt")
-        changed = {k: words[fungibility[k]] for k in keys if fungibility.get(k) in words}
+        changed = {k: words[w] for k in keys if (w := str(fungibility.get(k))) in words}
         spec["flavorFungibility"] = fungibility | changed
     return spec
 
@@ -72,8 +73,8 @@ def _local_queue_status(status: Json) -> Json:
 def _workload_spec(spec: Json) -> Json:
     name = spec.pop("priorityClassName", None)
     source = spec.pop("priorityClassSource", None)
-    if name and source in PRIORITY_SOURCES:
-        group, kind = PRIORITY_SOURCES[source]
+    if name and str(source) in PRIORITY_SOURCES:
+        group, kind = PRIORITY_SOURCES[str(source)]
         spec["priorityClassRef"] = {"group": group, "kind": kind, "name": name}
     return spec
 

@@ -144,7 +144,7 @@ def test_misspelled_field_is_a_warning(fedq: Fedq) -> None:
     }
     result = fedq("submit", "-", input=text(queue))
 
-    assert "no field spec.stopPolicie" in result.stderr
+    assert "spec.stopPolicie: there is no such field; did you mean stopPolicy?" in result.stderr
 
 
 def test_old_version_is_accepted(fedq: Fedq, kube: FakeKube) -> None:
