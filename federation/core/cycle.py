@@ -1,166 +1,298 @@
 """One scheduling cycle: which waiting workloads are admitted now, and why the others are not.
 
-Kueue's classical order: one head of each ClusterQueue is nominated against the same state; those
-that do not borrow go first, then higher priority, then earlier creation. What no longer fits
-after another was processed is looked at again in the next pass.
+Kueue's cycle: the first of each queue is nominated against the same state, then they are processed
+in order against the state as it changes. Nothing is written here: decisions come out, and the
+snapshot is left as it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
+from federation.core.assignment import Assignment, Mode, Tried
 from federation.core.dispatch import Choice, NoCluster
-from federation.core.flavors import Reason, Shortage, assign
 from federation.core.matching import selects
-from federation.core.policies import QueueingStrategy, StopPolicy
-from federation.core.queueing import shape
-from federation.core.quota import QuotaTree
-from federation.core.types import Admission, ClusterQueue, Pending, ResourceFlavor
+from federation.core.nomination import Entry, nominate
+from federation.core.order import in_order
+from federation.core.policies import PreemptionPolicy, StopPolicy
+from federation.core.quota import QuotaNode
+from federation.core.reasons import Reason
+from federation.core.snapshot import Snapshot
+from federation.core.types import Admission, Holder, Pending, Usage
+from federation.core.victims import Victim
 
 Place = Callable[[Pending, Admission], Choice | NoCluster]
 """Finds the worker cluster for an admission; must count what it returns at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a cycle decides on. `namespaces` are labels by name; `tree` has all that is charged."""
+class Requeue(StrEnum):
+    """What becomes of a workload that was not admitted; the names are Kueue's."""
 
-    queues: Mapping[str, ClusterQueue]
-    flavors: Mapping[str, ResourceFlavor]
-    namespaces: Mapping[str, Mapping[str, str]]
-    tree: QuotaTree
+    GENERIC = "Generic"
+    FAILED_AFTER_NOMINATION = "FailedAfterNomination"
+    NAMESPACE_MISMATCH = "NamespaceMismatch"
+    NO_FIT = "NoFit"
+    NO_CANDIDATES = "PreemptionNoCandidates"
+    PENDING_PREEMPTION = "PendingPreemption"
+    GATED = "PreemptionGated"
+    NO_CLUSTER = "NoCluster"
+    """Ours: the quota is there, but no worker cluster takes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Admit it: quota is charged, and on the manager a cluster is chosen."""
+    """Admit it: quota is to be charged, and on the manager a cluster is chosen."""
 
     item: Pending
     admission: Admission
     choice: Choice | None = None
+    tried: Tried = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Evict the victims; it is admitted in a later cycle, when their quota is free."""
+
+    item: Pending
+    victims: tuple[Victim, ...]
+    reason: Reason
+    message: str
+    assignment: Assignment
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not now. `parked` workloads step aside; a StrictFIFO head stays and blocks its queue.
+    """Not now. `assignment` has the numbers, if it came to looking for flavors.
 
-    `shape` is set when every workload of that shape in the queue gets the same answer; without it
-    the answer is about this one only, until `retry_at` if that is set.
+    `retry_at` is when time alone may help. `tried` is where the next search for flavors starts.
     """
 
     item: Pending
     reason: Reason
     message: str
-    parked: bool
-    shape: str = ""
+    requeue: Requeue
+    assignment: Assignment | None = None
+    tried: Tried = ()
     retry_at: float | None = None
 
 
-Decision = Fit | Wait
+Decision = Fit | Preempt | Wait
+
+NO_LONGER_FITS = "Workload no longer fits after processing another workload"
+OVERLAPS = "Workload has overlapping preemption targets with another workload"
 
 
 def run_cycle(
-    heads: Mapping[str, Sequence[Pending]], snapshot: Snapshot, place: Place | None = None
+    heads: Iterable[Pending],
+    snapshot: Snapshot,
+    place: Place | None = None,
+    tried: Mapping[str, Tried] | None = None,
 ) -> list[Decision]:
-    """Decide on all given heads, in Kueue's order. Decisions come in the order they were made.
+    """Decide on the given heads, one of each queue. Decisions come in the order they were made.
 
-    The tree is left as it was: the caller charges what it commits.
+    `tried` has, by UID, where the search for flavors starts.
     """
-    waiting = {queue: list(reversed(items)) for queue, items in heads.items() if items}
-    decisions: list[Decision] = []
-    while waiting:
-        nominated = _nominate(waiting, snapshot, decisions)
-        for item, _ in sorted(nominated, key=lambda pair: _order(pair[0], pair[1], snapshot)):
-            decision = _process(item, snapshot, place)
-            if decision is None:
-                continue
-            decisions.append(decision)
-            _advance(waiting, decision)
-        for queue in [queue for queue, items in waiting.items() if not items]:
-            del waiting[queue]
-    for decision in decisions:
-        if isinstance(decision, Fit):
-            snapshot.tree.remove(decision.item.cluster_queue, decision.admission.usage())
-    return decisions
-
-
-def _nominate(
-    waiting: Mapping[str, list[Pending]], snapshot: Snapshot, decisions: list[Decision]
-) -> list[tuple[Pending, Admission]]:
-    """The heads that fit the state before this pass; those that do not are decided here."""
-    nominated = []
-    for items in waiting.values():
-        item = items[-1]
-        result = _assignment(item, snapshot)
-        if isinstance(result, Admission):
-            nominated.append((item, result))
+    cycle = _Cycle(snapshot, place)
+    entries = []
+    for item in heads:
+        found = cycle.nominate(item, (tried or {}).get(item.uid, ()))
+        if isinstance(found, Wait):
+            cycle.decisions.append(found)
         else:
-            decision = _wait(item, result.reason, result.message, snapshot)
-            decisions.append(decision)
-            _advance(waiting, decision)
-    return nominated
+            entries.append(found)
+    try:
+        for entry in in_order(entries, snapshot):
+            cycle.decisions.append(cycle.process(entry))
+    finally:
+        cycle.undo()
+    return cycle.decisions
 
 
-def _assignment(item: Pending, snapshot: Snapshot) -> Admission | Shortage:
-    queue = snapshot.queues.get(item.cluster_queue)
-    if queue is None:
-        return Shortage(
-            Reason.MISCONFIGURED,
-            f"ClusterQueue {item.cluster_queue} does not exist: create it, or point the LocalQueue"
-            " to another one",
-        )
-    if queue.stop is not StopPolicy.NONE:
-        return Shortage(Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped ({queue.stop})")
-    if queue.name in snapshot.tree.cyclic:
-        return Shortage(Reason.SUSPENDED, f"the cohorts above {queue.name} form a cycle: break it")
-    if not selects(queue.namespace_selector, snapshot.namespaces.get(item.namespace, {})):
-        return Shortage(
-            Reason.MISCONFIGURED,
-            f"namespace {item.namespace} is not selected by ClusterQueue {queue.name}: see its"
-            " spec.namespaceSelector ({} selects all)",
-        )
-    return assign(item.pod_sets, queue, snapshot.flavors, snapshot.tree)
+@dataclass(slots=True)
+class _Cycle:
+    snapshot: Snapshot
+    place: Place | None
+    decisions: list[Decision] = field(default_factory=list)
+    charged: list[tuple[QuotaNode, Usage]] = field(default_factory=list)
+    placed: list[Admission] = field(default_factory=list)
+    preempted: dict[str, Holder] = field(default_factory=dict)
+    unready: bool | None = None
 
+    def undo(self) -> None:
+        """Leave the snapshot as it was."""
+        for node, usage in reversed(self.charged):
+            node.remove_all(usage)
+        for admission in self.placed:
+            self.snapshot.leave_places(admission)
 
-def _process(item: Pending, snapshot: Snapshot, place: Place | None) -> Decision | None:
-    """Admit against the state as it is now; None to look again in the next pass."""
-    result = _assignment(item, snapshot)
-    if isinstance(result, Shortage):
+    def nominate(self, item: Pending, tried: Tried) -> Entry | Wait:
+        """What a head could get, or why it cannot be looked at."""
+        problem = self._problem(item)
+        return problem or nominate(item, self.snapshot, tried)
+
+    def _problem(self, item: Pending) -> Wait | None:
+        snapshot = self.snapshot
+        queue = snapshot.queues.get(item.cluster_queue)
+        if queue is None:
+            text = (
+                f"ClusterQueue {item.cluster_queue} does not exist: create it, or point the"
+                " LocalQueue to another one"
+            )
+            return Wait(item, Reason.MISCONFIGURED, text, Requeue.GENERIC)
+        if queue.stop is not StopPolicy.NONE:
+            text = f"ClusterQueue {queue.name} is stopped ({queue.stop})"
+            return Wait(item, Reason.SUSPENDED, text, Requeue.GENERIC)
+        if queue.name in snapshot.tree.cyclic:
+            text = f"the cohorts above {queue.name} form a cycle: break it"
+            return Wait(item, Reason.SUSPENDED, text, Requeue.GENERIC)
+        if not selects(queue.namespace_selector, snapshot.namespaces.get(item.namespace, {})):
+            text = (
+                f"namespace {item.namespace} is not selected by ClusterQueue {queue.name}: see its"
+                " spec.namespaceSelector ({} selects all)"
+            )
+            return Wait(item, Reason.MISCONFIGURED, text, Requeue.NAMESPACE_MISMATCH)
+        if item.problem:
+            return Wait(item, Reason.MISCONFIGURED, item.problem, Requeue.GENERIC)
         return None
-    choice: Choice | None = None
-    if place is not None:
-        placed = place(item, result)
-        if isinstance(placed, NoCluster):
-            wait = _wait(item, Reason.WAITING_FOR_QUOTA, placed.message(), snapshot)
-            personal = placed.retry_at is not None
-            return replace(wait, shape="", retry_at=placed.retry_at) if personal else wait
-        choice = placed
-    snapshot.tree.add(item.cluster_queue, result.usage())
-    return Fit(item, result, choice)
+
+    def process(self, entry: Entry) -> Decision:
+        """Decide on one entry, against the state as it is now."""
+        deferred = False
+        if self._overlaps(entry):
+            entry = self._nominate_again(entry)
+            deferred = entry.assignment.mode is Mode.FIT
+        item, assignment = entry.item, entry.assignment
+        if assignment.mode is Mode.NO_FIT:
+            return self._wait(entry, assignment.reason, assignment.explanation(), Requeue.NO_FIT)
+        if assignment.mode is Mode.PREEMPT and not entry.victims:
+            return self._without_candidates(entry)
+        if assignment.mode is Mode.PREEMPT and item.preemption_gated:
+            text = "it would preempt other workloads, and its preemption gate is closed"
+            wait = self._wait(entry, Reason.WAITING_FOR_QUOTA, text, Requeue.GATED)
+            return replace(wait, tried=())
+        if deferred:
+            self._charge(entry)
+            text = "it fits once workloads are gone that are being preempted for another one"
+            wait = self._wait(
+                entry, Reason.WAITING_FOR_PREEMPTED_WORKLOADS, text, Requeue.PENDING_PREEMPTION
+            )
+            return replace(wait, tried=())
+        if self._overlaps(entry):
+            return self._skip(entry, OVERLAPS)
+        if not self._fits(entry):
+            return self._skip(entry, NO_LONGER_FITS)
+        if assignment.mode is Mode.FIT:
+            return self._admit(entry)
+        return self._preempt(entry)
+
+    def _overlaps(self, entry: Entry) -> bool:
+        return any(victim.holder.uid in self.preempted for victim in entry.victims)
+
+    def _nominate_again(self, entry: Entry) -> Entry:
+        """With the victims of others gone, in the flavors that were nominated."""
+        pinned = {
+            (pods.name, resource): flavor
+            for pods in entry.assignment.admission.pod_sets
+            for resource, flavor in pods.flavors.items()
+        }
+        with self.snapshot.without(self._gone(entry.node)):
+            return nominate(entry.item, self.snapshot, (), pinned)
+
+    def _gone(self, node: QuotaNode) -> list[Holder]:
+        """Victims of this cycle that matter to a queue: those of its tree, if nothing else ties
+        queues together.
+        """
+        queues, root = self.snapshot.tree.queues, node.root
+        everywhere = bool(self.snapshot.topologies)
+        return [
+            holder
+            for holder in self.preempted.values()
+            if everywhere or queues[holder.cluster_queue].root is root
+        ]
+
+    def _fits(self, entry: Entry) -> bool:
+        gone = {holder.uid: holder for holder in self._gone(entry.node)}
+        gone |= {victim.holder.uid: victim.holder for victim in entry.victims}
+        with self.snapshot.without(gone.values()):
+            node = entry.node
+            if any(n > max(0, node.available(fr)) for fr, n in entry.usage.items()):
+                return False
+            return self.snapshot.has_places(entry.assignment.admission)
+
+    def _charge(self, entry: Entry, usage: Usage | None = None) -> None:
+        amounts = entry.usage if usage is None else usage
+        entry.node.add_all(amounts)
+        self.charged.append((entry.node, amounts))
+        if usage is None:
+            self.snapshot.take_places(entry.assignment.admission)
+            self.placed.append(entry.assignment.admission)
+
+    def _without_candidates(self, entry: Entry) -> Wait:
+        """It keeps what it could still get from those after it, unless it can reclaim anyway."""
+        policy = self.snapshot.queues[entry.node.name].preemption.reclaim
+        if policy is not PreemptionPolicy.ANY:
+            self._charge(entry, _reserve(entry))
+        text = entry.assignment.explanation()
+        return self._wait(entry, Reason.WAITING_FOR_QUOTA, text, Requeue.NO_CANDIDATES)
+
+    def _skip(self, entry: Entry, text: str) -> Wait:
+        return self._wait(entry, Reason.WAITING_FOR_QUOTA, text, Requeue.FAILED_AFTER_NOMINATION)
+
+    def _wait(self, entry: Entry, reason: Reason, text: str, requeue: Requeue) -> Wait:
+        assignment = entry.assignment
+        return Wait(entry.item, reason, text, requeue, assignment, assignment.tried)
+
+    def _admit(self, entry: Entry) -> Decision:
+        item, admission = entry.item, entry.assignment.admission
+        if self.snapshot.rules.block_admission and self._some_unready():
+            text = "the pods of a workload admitted before are not ready yet (blockAdmission)"
+            return self._wait(
+                entry, Reason.WAITING_FOR_PODS_READY, text, Requeue.FAILED_AFTER_NOMINATION
+            )
+        choice: Choice | None = None
+        if self.place is not None:
+            placed = self.place(item, admission)
+            if isinstance(placed, NoCluster):
+                text = placed.message()
+                wait = self._wait(entry, Reason.WAITING_FOR_QUOTA, text, Requeue.NO_CLUSTER)
+                return replace(wait, retry_at=placed.retry_at)
+            choice = placed
+        self._charge(entry)
+        self.unready = True
+        return Fit(item, admission, choice, entry.assignment.tried)
+
+    def _some_unready(self) -> bool:
+        if self.unready is None:
+            holders = self.snapshot.holders.values()
+            self.unready = any(not h.pods_ready for queue in holders for h in queue.values())
+        return self.unready
+
+    def _preempt(self, entry: Entry) -> Preempt:
+        self.preempted |= {victim.holder.uid: victim.holder for victim in entry.victims}
+        self._charge(entry)
+        text = (
+            f"{entry.assignment.explanation()}. Pending the preemption of"
+            f" {len(entry.victims)} workload(s)"
+        )
+        reason = Reason.WAITING_FOR_PREEMPTED_WORKLOADS
+        return Preempt(entry.item, tuple(entry.victims), reason, text, entry.assignment)
 
 
-def _wait(item: Pending, reason: Reason, message: str, snapshot: Snapshot) -> Wait:
-    queue = snapshot.queues.get(item.cluster_queue)
-    strict = queue is not None and queue.strategy is QueueingStrategy.STRICT_FIFO
-    mismatch = reason is Reason.MISCONFIGURED
-    return Wait(item, reason, message, parked=not strict or mismatch, shape=shape(item))
+def _reserve(entry: Entry) -> Usage:
+    """What a workload without victims keeps for itself until the end of the cycle.
 
-
-def _advance(waiting: Mapping[str, list[Pending]], decision: Decision) -> None:
-    items = waiting[decision.item.cluster_queue]
-    items.pop()
-    if not isinstance(decision, Wait):
-        return
-    if not decision.parked:
-        items.clear()
-    elif decision.shape:
-        items[:] = [item for item in items if shape(item) != decision.shape]
-
-
-def _order(item: Pending, admission: Admission, snapshot: Snapshot) -> tuple[bool, int, float, str]:
-    borrows = any(
-        snapshot.tree.borrows(item.cluster_queue, key, amount)
-        for key, amount in admission.usage().items()
-    )
-    return (borrows, -item.priority, item.created, item.uid)
+    Kueue's rule: as far as its own quota goes, or its borrowing limit if it would borrow.
+    """
+    node = entry.node
+    reserved: Usage = {}
+    for fr, amount in entry.usage.items():
+        used, nominal = node.usage.get(fr, 0), node.subtree.get(fr, 0)
+        if entry.borrowing == 0:
+            reserved[fr] = max(0, min(amount, nominal - used))
+            continue
+        quota = node.quotas.get(fr)
+        limit = quota.borrowing_limit if quota else None
+        reserved[fr] = amount if limit is None else min(amount, nominal + limit - used)
+    return reserved

@@ -1,19 +1,34 @@
 """Assign a flavor to every resource of every pod set, or say with numbers why none fits.
 
-Rules: Kueue's flavor assigner without preemption: pod sets in order, flavors in the order of the
-resource group, the first that fits all resources of the group is taken (whenCanBorrow
-MayStopSearch, its default).
+Rules: Kueue's flavor assigner. Pod sets in order, flavors in the order of the resource group; each
+flavor is graded by the worst of its resources, and the queue's fungibility says where to stop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from functools import lru_cache
 
+from federation.core.assignment import (
+    BEST,
+    WORST,
+    Assignment,
+    Grade,
+    Lack,
+    Mode,
+    Tried,
+    is_preferred,
+    least_severe,
+    most_severe,
+    tries_next,
+)
 from federation.core.matching import affinity_matches, untolerated
-from federation.core.quantity import Resources, format_quantity, scale
-from federation.core.quota import QuotaTree
+from federation.core.policies import PreemptionPolicy, Rules, UndeclaredResources
+from federation.core.quantity import MAX_AMOUNT, Resources, format_quantity, scale
+from federation.core.quota import QuotaNode
+from federation.core.reasons import Reason
+from federation.core.topology import FlavorTopology
 from federation.core.types import (
     Admission,
     ClusterQueue,
@@ -25,143 +40,299 @@ from federation.core.types import (
     Usage,
 )
 
-
-class Reason(StrEnum):
-    """Why a workload has no quota; the reasons of condition QuotaReserved=False."""
-
-    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
-    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
-    WAITING_FOR_QUOTA = "WaitingForQuota"
-    MISCONFIGURED = "Misconfigured"
-    SUSPENDED = "Suspended"
-
-
-_SEVERITY = (Reason.WAITING_FOR_QUOTA, Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR)
+Simulate = Callable[[FlavorResource, int], Grade]
+"""How good a quota is that only preemption can give: NO_CANDIDATES, PREEMPT or RECLAIM, and the
+level borrowed from once the victims are gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shortage:
-    """Why an assignment failed: a reason for machines, a sentence with numbers for people."""
+class Market:
+    """What a queue's workloads choose from. `node` is the queue in the quota tree."""
 
-    reason: Reason
-    message: str
+    queue: ClusterQueue
+    node: QuotaNode
+    flavors: Mapping[str, ResourceFlavor]
+    topologies: Mapping[str, FlavorTopology]
+    rules: Rules
+    simulate: Simulate
 
-
-def assign(
-    pod_sets: tuple[PodSet, ...],
-    queue: ClusterQueue,
-    flavors: Mapping[str, ResourceFlavor],
-    tree: QuotaTree,
-) -> Admission | Shortage:
-    """Choose flavors for the whole workload, all or nothing."""
-    attempt = _Attempt(queue, flavors, tree)
-    assignments = []
-    for pods in pod_sets:
-        result = attempt.pod_set(pods)
-        if isinstance(result, Shortage):
-            return Shortage(result.reason, f"pod set {pods.name}: {result.message}")
-        assignments.append(result)
-    return Admission(queue.name, tuple(assignments))
+    @property
+    def preempts_while_borrowing(self) -> bool:
+        """Whether a flavor that would borrow may still look for victims."""
+        preemption = self.queue.preemption
+        fair = self.rules.fair_sharing and preemption.reclaim is not PreemptionPolicy.NEVER
+        return preemption.while_borrowing or fair
 
 
-def totals(pods: PodSet, queue: ClusterQueue) -> Resources:
-    """What a pod set asks for in all; a queue that covers `pods` counts them too."""
-    requests = scale(pods.requests, pods.count)
+@lru_cache(maxsize=4096)
+def scan_order(resource: str) -> int:
+    """Resources are tried in the order of this 64-bit FNV-1a hash of their names."""
+    digest = 0xCBF29CE484222325
+    for byte in resource.encode():
+        digest = ((digest ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return digest
+
+
+def totals(pods: PodSet, count: int, queue: ClusterQueue) -> Resources:
+    """What `count` pods of a set ask for in all; a queue that covers `pods` counts them too."""
+    requests = scale(pods.requests, count)
     if any("pods" in group.covered for group in queue.groups):
-        requests["pods"] = pods.count
+        requests["pods"] = count
     return requests
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One workload against the state; `assumed` is what its earlier pod sets take."""
+def assign(
+    pod_sets: Sequence[PodSet],
+    market: Market,
+    *,
+    counts: Sequence[int] | None = None,
+    tried: Tried = (),
+    pinned: Mapping[tuple[str, str], str] | None = None,
+) -> Assignment:
+    """Choose flavors for the whole workload, all or nothing.
 
-    queue: ClusterQueue
-    flavors: Mapping[str, ResourceFlavor]
-    tree: QuotaTree
+    `counts` replaces the pod sets' counts; `tried` resumes an earlier search; `pinned` allows, per
+    pod set and resource, only that flavor.
+    """
+    search = _Search(market, tried, pinned)
+    chosen: list[tuple[PodSet, int, _Choice]] = []
+    sizes = list(counts) if counts is not None else [pods.count for pods in pod_sets]
+    for members in groups(pod_sets):
+        choice = search.choose([(pod_sets[i], sizes[i]) for i in members], members[0])
+        chosen += [(pod_sets[i], sizes[i], choice) for i in members]
+        if choice.mode is Mode.NO_FIT:
+            break
+    return _outcome(market, search, chosen)
+
+
+def groups(pod_sets: Sequence[PodSet]) -> list[list[int]]:
+    """Indexes of pod sets that get their flavors together, in order of their first member."""
+    found: dict[str, list[int]] = {}
+    for index, pods in enumerate(pod_sets):
+        group = pods.topology.group if pods.topology else ""
+        found.setdefault(f"g/{group}" if group else f"p/{index}", []).append(index)
+    return list(found.values())
+
+
+@dataclass(slots=True)
+class _Choice:
+    """The flavors of one group of pod sets, per resource, with their grades."""
+
+    requests: Resources
+    flavors: dict[str, str] = field(default_factory=dict)
+    grades: dict[str, Grade] = field(default_factory=dict)
+    tried: dict[str, int] = field(default_factory=dict)
+    failed: bool = False
+
+    @property
+    def mode(self) -> Mode:
+        if self.failed:
+            return Mode.NO_FIT
+        return min((grade.mode for grade in self.grades.values()), default=Mode.FIT)
+
+
+@dataclass(slots=True)
+class _Search:
+    market: Market
+    tried: Tried
+    pinned: Mapping[tuple[str, str], str] | None
     assumed: Usage = field(default_factory=dict)
+    lacks: list[tuple[str, Lack]] = field(default_factory=list)
+    pod_set: str = ""
+    reasons: list[Reason] = field(default_factory=list)
+    """The most severe of each pod set that was tried."""
 
-    def pod_set(self, pods: PodSet) -> PodSetAssignment | Shortage:
-        """Choose flavors for one pod set, and assume them."""
-        requests = totals(pods, self.queue)
-        chosen: dict[str, str] = {}
-        for resource in requests:
-            if resource in chosen:
+    def choose(self, members: Sequence[tuple[PodSet, int]], index: int) -> _Choice:
+        """Choose flavors for pod sets that go together, and assume them."""
+        queue = self.market.queue
+        wanted: Resources = {}
+        for pods, count in members:
+            for name, amount in totals(pods, count, queue).items():
+                wanted[name] = min(wanted.get(name, 0) + amount, MAX_AMOUNT)
+        choice = _Choice(wanted)
+        sets = [pods for pods, _ in members]
+        self.pod_set = sets[0].name
+        start = self.tried[index] if index < len(self.tried) else {}
+        group_reasons: list[Reason] = []
+        for resource in sorted(wanted, key=scan_order):
+            if resource in choice.flavors or choice.failed:
                 continue
-            group = next((g for g in self.queue.groups if resource in g.covered), None)
+            group = next((g for g in queue.groups if resource in g.covered), None)
             if group is None:
-                if requests[resource] == 0:
-                    continue
-                return Shortage(
-                    Reason.NO_MATCHING_FLAVOR,
-                    f"ClusterQueue {self.queue.name} has no quota for resource {resource}: add it"
-                    " to spec.resourceGroups, or drop the request",
-                )
-            wanted = {name: amount for name, amount in requests.items() if name in group.covered}
-            flavor = self._choose(pods, wanted, group)
-            if isinstance(flavor, Shortage):
-                return flavor
-            chosen.update(dict.fromkeys(wanted, flavor))
-        usage = {name: requests[name] for name in chosen}
-        for resource, flavor in chosen.items():
-            key = FlavorResource(flavor, resource)
-            self.assumed[key] = self.assumed.get(key, 0) + usage[resource]
-        return PodSetAssignment(pods.name, pods.count, chosen, usage)
-
-    def _choose(self, pods: PodSet, wanted: Resources, group: ResourceGroup) -> str | Shortage:
-        """The first flavor of the group that fits, or the mildest reason among the others."""
-        failures: list[Shortage] = []
-        for quotas in group.flavors:
-            name = quotas.flavor
-            shortage = _unsuitable(pods, name, self.flavors) or self._short_of(wanted, name)
-            if shortage is None:
-                return name
-            failures.append(shortage)
-        if not failures:
-            text = f"ClusterQueue {self.queue.name} lists no flavor"
-            return Shortage(Reason.NO_MATCHING_FLAVOR, text)
-        mildest = min(failures, key=lambda failure: _SEVERITY.index(failure.reason))
-        return Shortage(mildest.reason, "; ".join(failure.message for failure in failures))
-
-    def _short_of(self, wanted: Resources, flavor: str) -> Shortage | None:
-        """The most severe lack of quota over the resources, or None when all fit."""
-        worst: Shortage | None = None
-        for resource, amount in wanted.items():
-            key = FlavorResource(flavor, resource)
-            shortage = self._lack(key, amount + self.assumed.get(key, 0))
-            if shortage is None:
+                if wanted[resource] and self.market.rules.undeclared is UndeclaredResources.BLOCK:
+                    text = f"resource {resource} unavailable in ClusterQueue"
+                    self._lack(Lack(Reason.NO_MATCHING_FLAVOR, "", text, resource))
+                    group_reasons.append(Reason.NO_MATCHING_FLAVOR)
+                    choice.failed = True
                 continue
-            if worst is None or _SEVERITY.index(shortage.reason) > _SEVERITY.index(worst.reason):
-                worst = shortage
-        return worst
+            reason = self._scan(choice, group, sets, start.get(resource, -1) + 1)
+            if reason is not None:
+                group_reasons.append(reason)
+        if choice.failed:
+            choice.tried.clear()
+        if group_reasons:
+            self.reasons.append(most_severe(group_reasons) or Reason.NO_MATCHING_FLAVOR)
+        for resource, flavor in choice.flavors.items():
+            key = FlavorResource(flavor, resource)
+            self.assumed[key] = self.assumed.get(key, 0) + wanted[resource]
+        return choice
 
-    def _lack(self, key: FlavorResource, need: int) -> Shortage | None:
-        name, resource = self.queue.name, key.resource
-        free = self.tree.available(name, key)
-        if need <= free:
-            return None
-        potential = self.tree.potential(name, key)
-        most = format_quantity(resource, potential)
-        text = f"flavor {key.flavor}: {resource} needs {format_quantity(resource, need)}, "
-        if need > potential:
-            return Shortage(
-                Reason.EXCEEDS_MAX_QUOTA,
-                f"{text}more than ClusterQueue {name} can ever get ({most})",
+    def _lack(self, lack: Lack) -> None:
+        self.lacks.append((self.pod_set, lack))
+
+    def _scan(
+        self, choice: _Choice, group: ResourceGroup, sets: Sequence[PodSet], start: int
+    ) -> Reason | None:
+        """Find a flavor of one resource group; the mildest reason of those that are no good."""
+        requests = {name: n for name, n in choice.requests.items() if name in group.covered}
+        fungibility = self.market.queue.fungibility
+        best, best_flavor, misfits, last = WORST, "", [], start - 1
+        best_grades: dict[str, Grade] = {}
+        for last in range(start, len(group.flavors)):  # the last one looked at
+            name = group.flavors[last].flavor
+            lack = self._unsuitable(name, sets, requests)
+            if lack is not None:
+                if lack.reason is not Reason.SUSPENDED:
+                    misfits.append(lack.reason)
+                    self._lack(lack)
+                continue
+            grade, grades, reasons = self._grade(name, requests)
+            if grade.mode is Mode.NO_FIT:
+                misfits.append(most_severe(reasons) or Reason.WAITING_FOR_QUOTA)
+            if not tries_next(grade, fungibility):
+                best, best_flavor, best_grades = grade, name, grades
+                break
+            if is_preferred(grade, best, fungibility.preference):
+                best, best_flavor, best_grades = grade, name, grades
+        if not best_flavor:
+            choice.failed = True
+            return least_severe(misfits) or Reason.NO_MATCHING_FLAVOR
+        at = -1 if last == len(group.flavors) - 1 else last
+        for resource in requests:
+            choice.flavors[resource] = best_flavor
+            choice.grades[resource] = best_grades[resource]
+            choice.tried[resource] = at
+        return least_severe(misfits)
+
+    def _unsuitable(self, name: str, sets: Sequence[PodSet], requests: Resources) -> Lack | None:
+        """Why a flavor is out of the question for these pods, whatever is free."""
+        pinned = self.pinned
+        if pinned is not None and any(pinned.get((sets[0].name, r)) != name for r in requests):
+            return Lack(Reason.SUSPENDED, name, "")  # not looked at, so not explained either
+        flavor = self.market.flavors.get(name)
+        if flavor is None:
+            return Lack(Reason.NO_MATCHING_FLAVOR, name, f"flavor {name} not found")
+        problem = next((text for pods in sets if (text := _mismatch(pods, flavor))), "")
+        problem = self._topology_mismatch(flavor, sets) or problem
+        return Lack(Reason.NO_MATCHING_FLAVOR, name, problem) if problem else None
+
+    def _topology_mismatch(self, flavor: ResourceFlavor, sets: Sequence[PodSet]) -> str:
+        request = next((pods.topology for pods in sets if pods.topology), None)
+        if request is None:
+            if flavor.topology and not self.implied:
+                return f"Flavor {flavor.name} supports only TopologyAwareScheduling"
+            return ""
+        if not flavor.topology:
+            return f"Flavor {flavor.name} does not support TopologyAwareScheduling"
+        topology = self.market.topologies.get(flavor.name)
+        if topology is None:
+            return f"Topology {flavor.topology} of flavor {flavor.name} not found"
+        levels = [request.level, *(level for level, _ in request.slices)]
+        missing = next((level for level in levels if level and level not in topology.levels), "")
+        if missing:
+            return f"Flavor {flavor.name} does not contain the requested level {missing}"
+        return ""
+
+    @property
+    def implied(self) -> bool:
+        """Whether all flavors of the queue are arranged in topologies, so pods need not ask."""
+        names = [f.flavor for group in self.market.queue.groups for f in group.flavors]
+        flavors = self.market.flavors
+        return all((flavor := flavors.get(name)) and flavor.topology for name in names)
+
+    def _grade(
+        self, flavor: str, requests: Resources
+    ) -> tuple[Grade, dict[str, Grade], list[Reason]]:
+        worst, grades, reasons = BEST, {}, []
+        for resource in sorted(requests, key=scan_order):
+            key = FlavorResource(flavor, resource)
+            grade, lack = self._quota(key, requests[resource], worst.mode is Mode.NO_FIT)
+            grades[resource] = grade
+            if lack is not None:
+                self._lack(lack)
+                reasons.append(lack.reason)
+            if is_preferred(worst, grade):
+                worst = grade
+        return worst, grades, reasons
+
+    def _quota(
+        self, key: FlavorResource, request: int, hopeless: bool
+    ) -> tuple[Grade, Lack | None]:
+        """Grade one quota. `hopeless` spares the search for victims: another resource decides."""
+        node = self.market.node
+        before = self.assumed.get(key, 0)
+        need = before + request
+        most = node.potential(key)
+        nominal = node.subtree.get(key, 0)
+        available = max(0, node.available(key))
+
+        def lack(reason: Reason, text: str) -> Lack:
+            return Lack(reason, key.flavor, text, key.resource, need, available, nominal, most)
+
+        if need > most:
+            x, y, z = (format_quantity(key.resource, n) for n in (before, request, most))
+            text = (
+                f"insufficient quota for {key.resource} in flavor {key.flavor}, previously"
+                f" considered podsets requests ({x}) + current podset request ({y}) > maximum"
+                f" capacity ({z})"
             )
-        return Shortage(
-            Reason.WAITING_FOR_QUOTA,
-            f"{text}{format_quantity(resource, free)} of {most} free now",
+            return WORST, lack(Reason.EXCEEDS_MAX_QUOTA, text)
+        level, may_reclaim = node.borrow_level(key, need)
+        if need <= available:
+            return Grade(Mode.FIT, level), None
+        text = (
+            f"insufficient unused quota for {key.resource} in flavor {key.flavor},"
+            f" {format_quantity(key.resource, need - available)} more needed"
         )
+        found = lack(Reason.WAITING_FOR_QUOTA, text)
+        if need <= nominal or may_reclaim or self.market.preempts_while_borrowing:
+            if hopeless:
+                return Grade(Mode.NO_CANDIDATES, level), found
+            return self.market.simulate(key, need), found
+        return WORST, found
 
 
-def _unsuitable(pods: PodSet, name: str, flavors: Mapping[str, ResourceFlavor]) -> Shortage | None:
-    flavor = flavors.get(name)
-    if flavor is None:
-        problem = f"flavor {name} does not exist: create the ResourceFlavor"
-    elif taint := untolerated(pods, flavor):
-        problem = f"flavor {name} has the taint {taint}, which the pods do not tolerate"
-    elif not affinity_matches(pods, flavor):
-        problem = f"flavor {name} does not match the pods' node selector or affinity"
-    else:
-        return None
-    return Shortage(Reason.NO_MATCHING_FLAVOR, problem)
+def _mismatch(pods: PodSet, flavor: ResourceFlavor) -> str:
+    if taint := untolerated(pods, flavor):
+        return f"untolerated taint {taint} in flavor {flavor.name}"
+    if not affinity_matches(pods, flavor):
+        return f"flavor {flavor.name} doesn't match node affinity"
+    return ""
+
+
+def _outcome(
+    market: Market, search: _Search, chosen: Sequence[tuple[PodSet, int, _Choice]]
+) -> Assignment:
+    assignments, preempting = [], set()
+    for pods, count, choice in chosen:
+        usage = {r: n for r, n in totals(pods, count, market.queue).items() if r in choice.flavors}
+        flavors = {resource: choice.flavors[resource] for resource in usage}
+        assignments.append(PodSetAssignment(pods.name, count, flavors, usage))
+        preempting |= {
+            FlavorResource(choice.flavors[resource], resource)
+            for resource, grade in choice.grades.items()
+            if grade.mode is not Mode.FIT
+        }
+    worst = min((choice.mode for _, _, choice in chosen), default=Mode.FIT)
+    mode = worst if worst in (Mode.NO_FIT, Mode.FIT) else Mode.PREEMPT
+    levels = [g.borrow for _, _, choice in chosen for g in choice.grades.values()]
+    return Assignment(
+        admission=Admission(market.queue.name, tuple(assignments)),
+        mode=mode,
+        borrowing=max(levels, default=0),
+        usage=search.assumed,
+        preempting=frozenset(preempting),
+        tried=tuple(choice.tried for _, _, choice in chosen),
+        lacks=tuple(search.lacks),
+        reason=most_severe(search.reasons) or Reason.NO_MATCHING_FLAVOR,
+    )

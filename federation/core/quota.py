@@ -6,7 +6,7 @@ The algebra (subtree quota, local quota, available, potential, add and remove) i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from federation.core.types import ClusterQueue, Cohort, FlavorResource, Quota, ResourceGroup, Usage
@@ -14,68 +14,136 @@ from federation.core.types import ClusterQueue, Cohort, FlavorResource, Quota, R
 _NO_QUOTA = Quota(0)
 
 
-@dataclass(slots=True)
-class _Node:
+@dataclass(slots=True, eq=False)
+class QuotaNode:
+    """A ClusterQueue or a cohort in the tree, with what is charged to it.
+
+    `subtree` is the quota of everything below that is not kept local; for a ClusterQueue it is its
+    nominal quota. `local` is what its lending limit keeps from the parent. `height` is 0 for a
+    ClusterQueue, else one more than the highest child.
+    """
+
     name: str
-    quotas: dict[FlavorResource, Quota]
-    parent: _Node | None = None
-    children: list[_Node] = field(default_factory=list)
+    quotas: Mapping[FlavorResource, Quota]
+    weight: float = 1.0
+    parent: QuotaNode | None = None
+    cohorts: list[QuotaNode] = field(default_factory=list)
+    queues: list[QuotaNode] = field(default_factory=list)
     subtree: Usage = field(default_factory=dict)
+    local: Usage = field(default_factory=dict)
     usage: Usage = field(default_factory=dict)
+    height: int = 0
 
-    def quota(self, fr: FlavorResource) -> Quota:
-        return self.quotas.get(fr, _NO_QUOTA)
+    @property
+    def root(self) -> QuotaNode:
+        """The top of its tree."""
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
 
-    def local(self, fr: FlavorResource) -> int:
-        """Quota that the lending limit keeps from the parent."""
-        limit = self.quota(fr).lending_limit
-        if self.parent is None or limit is None:
-            return 0
-        return max(0, self.subtree.get(fr, 0) - limit)
+    def ancestors(self) -> Iterator[QuotaNode]:
+        """The cohorts above, nearest first."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
 
     def local_available(self, fr: FlavorResource) -> int:
-        return max(0, self.local(fr) - self.usage.get(fr, 0))
+        """Local quota that is not used yet."""
+        local = self.local.get(fr)
+        return max(0, local - self.usage.get(fr, 0)) if local else 0
 
     def available(self, fr: FlavorResource) -> int:
         """What is free here and by borrowing; negative when over-used."""
         subtree, usage = self.subtree.get(fr, 0), self.usage.get(fr, 0)
         if self.parent is None:
             return subtree - usage
-        local = self.local(fr)
+        local = self.local.get(fr, 0)
         shared = self.parent.available(fr)
-        limit = self.quota(fr).borrowing_limit
+        limit = self.quotas.get(fr, _NO_QUOTA).borrowing_limit
         if limit is not None:
             shared = min(shared, subtree - local - max(0, usage - local) + limit)
-        return self.local_available(fr) + shared
+        return max(0, local - usage) + shared
 
     def potential(self, fr: FlavorResource) -> int:
         """What could be free if nothing ran."""
         subtree = self.subtree.get(fr, 0)
         if self.parent is None:
             return subtree
-        most = self.local(fr) + self.parent.potential(fr)
-        limit = self.quota(fr).borrowing_limit
+        most = self.local.get(fr, 0) + self.parent.potential(fr)
+        limit = self.quotas.get(fr, _NO_QUOTA).borrowing_limit
         return most if limit is None else min(most, subtree + limit)
 
+    def borrows(self, fr: FlavorResource, amount: int) -> bool:
+        """Whether `amount` more would exceed the node's own quota."""
+        return self.subtree.get(fr, 0) < self.usage.get(fr, 0) + amount
+
+    def within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
+        """Whether it borrows none of these."""
+        return all(self.subtree.get(fr, 0) >= self.usage.get(fr, 0) for fr in frs)
+
+    def fits_in_quota(self, requests: Mapping[FlavorResource, int]) -> tuple[bool, Usage]:
+        """Whether `requests` need no borrowing here, and what of them is left for the parent."""
+        fits, left = True, {}
+        for fr, amount in requests.items():
+            fits = fits and not self.borrows(fr, amount)
+            left[fr] = max(0, amount - self.local_available(fr))
+        return fits, left
+
+    def borrow_level(self, fr: FlavorResource, amount: int) -> tuple[int, bool]:
+        """How far up the tree `amount` has to be borrowed (0: not at all), and whether a cohort
+        above that could still have its own quota back.
+        """
+        if self.parent is None or not self.borrows(fr, amount):
+            return 0, self.parent is not None
+        node, rest = self.parent, amount - self.local_available(fr)
+        while node.borrows(fr, rest):
+            if node.parent is None:
+                return node.height, False
+            rest -= node.local_available(fr)
+            node = node.parent
+        return node.height, node.parent is not None
+
     def add(self, fr: FlavorResource, amount: int) -> None:
-        local = self.local_available(fr)
+        """Charge `amount`: what local quota does not cover is charged to the parent too."""
+        rest = amount - self.local_available(fr)
         self.usage[fr] = self.usage.get(fr, 0) + amount
-        if self.parent is not None and amount > local:
-            self.parent.add(fr, amount - local)
+        if self.parent is not None and rest > 0:
+            self.parent.add(fr, rest)
 
     def remove(self, fr: FlavorResource, amount: int) -> None:
-        stored_above = self.usage.get(fr, 0) - self.local(fr)
-        self.usage[fr] = self.usage.get(fr, 0) - amount
-        if self.parent is not None and stored_above > 0:
-            self.parent.remove(fr, min(amount, stored_above))
+        """Undo `add`."""
+        usage = self.usage.get(fr, 0)
+        above = usage - self.local.get(fr, 0)
+        self.usage[fr] = usage - amount
+        if self.parent is not None and above > 0:
+            self.parent.remove(fr, min(amount, above))
+
+    def add_all(self, amounts: Mapping[FlavorResource, int]) -> None:
+        """Charge several amounts."""
+        for fr, amount in amounts.items():
+            self.add(fr, amount)
+
+    def remove_all(self, amounts: Mapping[FlavorResource, int]) -> None:
+        """Undo `add_all`."""
+        for fr, amount in amounts.items():
+            self.remove(fr, amount)
 
     def settle(self) -> None:
-        """Compute subtree quota bottom-up."""
+        """Compute subtree quota, local quota and height, bottom-up."""
         self.subtree = {fr: quota.nominal for fr, quota in self.quotas.items()}
-        for child in self.children:
+        for child in (*self.cohorts, *self.queues):
             child.settle()
+            self.height = max(self.height, child.height + 1)
             for fr, amount in child.subtree.items():
-                self.subtree[fr] = self.subtree.get(fr, 0) + amount - child.local(fr)
+                self.subtree[fr] = self.subtree.get(fr, 0) + amount - child.local.get(fr, 0)
+        if self.parent is not None:
+            self.local = {
+                fr: max(0, self.subtree[fr] - quota.lending_limit)
+                for fr, quota in self.quotas.items()
+                if quota.lending_limit is not None
+            }
 
 
 def quotas_of(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:
@@ -96,72 +164,78 @@ class QuotaTree:
     """
 
     def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort] = ()) -> None:
-        self._leaves: dict[str, _Node] = {}
-        self._cohorts: dict[str, _Node] = {}
-        self.cyclic: frozenset[str] = frozenset()
+        self.queues: dict[str, QuotaNode] = {}
+        self.lendable: dict[tuple[str, str], int] = {}
+        """What a cohort could lend of a resource, as far as somebody asked (see `shares`)."""
+        self._cohorts: dict[str, QuotaNode] = {}
         parents: dict[str, str] = {}
-        for cohort in cohorts:
-            self._cohort(cohort.name).quotas = quotas_of(cohort.groups)
+        for cohort in sorted(cohorts, key=lambda cohort: cohort.name):
+            node = self._cohort(cohort.name)
+            node.quotas, node.weight = quotas_of(cohort.groups), cohort.fair_weight
             parents[cohort.name] = cohort.parent
+        in_cycle = {name for name in parents if _reaches_itself(name, parents)}
         for name, parent in parents.items():
-            if parent:
-                self._adopt(self._cohort(name), self._cohort(parent))
-        in_cycle = {name for name in self._cohorts if _reaches_itself(name, parents)}
+            if parent and name not in in_cycle:
+                child, above = self._cohort(name), self._cohort(parent)
+                child.parent = above
+                above.cohorts.append(child)
         cyclic = set()
-        for queue in queues:
-            leaf = _Node(queue.name, quotas_of(queue.groups))
-            self._leaves[queue.name] = leaf
+        for queue in sorted(queues, key=lambda queue: queue.name):
             if queue.cohort in in_cycle:
                 cyclic.add(queue.name)
-                leaf.quotas = {}
-            elif queue.cohort:
-                self._adopt(leaf, self._cohort(queue.cohort))
-            elif leaf.quotas:
-                leaf.quotas = {fr: Quota(quota.nominal) for fr, quota in leaf.quotas.items()}
+            self.queues[queue.name] = self._leaf(queue, queue.cohort in in_cycle)
         self.cyclic = frozenset(cyclic)
-        for node in (*self._leaves.values(), *self._cohorts.values()):
+        for node in (*self.queues.values(), *self._cohorts.values()):
             if node.parent is None and node.name not in in_cycle:
                 node.settle()
 
-    def _cohort(self, name: str) -> _Node:
-        return self._cohorts.setdefault(name, _Node(name, {}))
+    def _leaf(self, queue: ClusterQueue, in_cycle: bool) -> QuotaNode:
+        leaf = QuotaNode(queue.name, {} if in_cycle else quotas_of(queue.groups), queue.fair_weight)
+        if queue.cohort and not in_cycle:
+            leaf.parent = self._cohort(queue.cohort)
+            leaf.parent.queues.append(leaf)
+        elif leaf.quotas:  # without a cohort limits mean nothing
+            leaf.quotas = {fr: Quota(quota.nominal) for fr, quota in leaf.quotas.items()}
+        return leaf
 
-    @staticmethod
-    def _adopt(child: _Node, parent: _Node) -> None:
-        child.parent = parent
-        parent.children.append(child)
+    def _cohort(self, name: str) -> QuotaNode:
+        return self._cohorts.setdefault(name, QuotaNode(name, {}))
 
     def available(self, queue: str, fr: FlavorResource) -> int:
         """Free for `queue`, borrowing included; never negative. 0 for what it does not list."""
-        leaf = self._leaves.get(queue)
+        leaf = self.queues.get(queue)
         return max(0, leaf.available(fr)) if leaf and fr in leaf.quotas else 0
 
     def potential(self, queue: str, fr: FlavorResource) -> int:
         """The most `queue` could ever get."""
-        leaf = self._leaves.get(queue)
+        leaf = self.queues.get(queue)
         return leaf.potential(fr) if leaf and fr in leaf.quotas else 0
 
     def usage(self, queue: str) -> Mapping[FlavorResource, int]:
         """What is charged to `queue` now."""
-        leaf = self._leaves.get(queue)
+        leaf = self.queues.get(queue)
         return leaf.usage if leaf else {}
 
-    def borrows(self, queue: str, fr: FlavorResource, amount: int) -> bool:
-        """Whether charging `amount` more would exceed the queue's own nominal quota."""
-        leaf = self._leaves[queue]
-        return leaf.quota(fr).nominal < leaf.usage.get(fr, 0) + amount
+    def root(self, queue: str) -> str:
+        """Name of the tree a queue is in: its top cohort, or the queue itself."""
+        leaf = self.queues.get(queue)
+        if leaf is None or leaf.parent is None:
+            return f"queue/{queue}"
+        return f"cohort/{leaf.root.name}"
+
+    def cohort(self, name: str) -> QuotaNode | None:
+        """A cohort, named or implicit."""
+        return self._cohorts.get(name)
 
     def add(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Charge `usage`; a queue that is gone is ignored, as its quota is too."""
-        if leaf := self._leaves.get(queue):
-            for fr, amount in usage.items():
-                leaf.add(fr, amount)
+        if leaf := self.queues.get(queue):
+            leaf.add_all(usage)
 
     def remove(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Undo `add`."""
-        if leaf := self._leaves.get(queue):
-            for fr, amount in usage.items():
-                leaf.remove(fr, amount)
+        if leaf := self.queues.get(queue):
+            leaf.remove_all(usage)
 
 
 def _reaches_itself(name: str, parents: Mapping[str, str]) -> bool:

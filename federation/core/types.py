@@ -221,6 +221,7 @@ class Pending:
     generation: int = 0
     not_before: float = 0.0
     preemption_gated: bool = False
+    preemptible: bool = True
     problem: str = ""
 
 

@@ -1,0 +1,1 @@
+"""Replays decisions recorded from real peers: `python -m bench.conformance KIND FILE…`."""

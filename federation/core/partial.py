@@ -1,0 +1,45 @@
+"""Partial admission: the largest number of pods, between minimum and wish, that gets quota."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from federation.core.types import PodSet
+
+T = TypeVar("T")
+
+
+def reducible(pod_sets: Sequence[PodSet]) -> int:
+    """How many pods could be done without, over all pod sets."""
+    return sum(max(0, pods.count - minimum(pods)) for pods in pod_sets)
+
+
+def minimum(pods: PodSet) -> int:
+    """The least pods of a set that make sense."""
+    return pods.count if pods.min_count is None else pods.min_count
+
+
+def search(pod_sets: Sequence[PodSet], attempt: Callable[[tuple[int, ...]], T | None]) -> T | None:
+    """What `attempt` returns for the largest counts that it does not answer with None.
+
+    Kueue's search: by bisection, as if fewer pods always fitted where more do. Pods are taken
+    away in proportion to how many each set can spare.
+    """
+    spare = [max(0, pods.count - minimum(pods)) for pods in pod_sets]
+    total = sum(spare)
+    if total == 0:
+        return None
+    answers: dict[int, T] = {}
+
+    def fits(step: int) -> bool:
+        counts = tuple(
+            pods.count - extra * step // total for pods, extra in zip(pod_sets, spare, strict=True)
+        )
+        answer = attempt(counts)
+        if answer is not None:
+            answers[step] = answer
+        return answer is not None
+
+    return answers.get(bisect_left(range(total + 1), True, key=fits))
