@@ -22,7 +22,7 @@ _MOST_EVICTIONS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Requeue:
+class RequeueState:
     """Status.requeueState: evictions for unready pods so far, and when to queue again."""
 
     count: int = 0
@@ -56,8 +56,8 @@ def later(current: float | None, other: float | None) -> float | None:
 
 
 def after_unready_pods(
-    requeue: Requeue, rules: PodsReady, now: float, random: float
-) -> Requeue | None:
+    requeue: RequeueState, rules: PodsReady, now: float, random: float
+) -> RequeueState | None:
     """The state after one more eviction for unready pods; None when the limit is exceeded.
 
     `random` is in [0, 1): it lengthens the delay by up to `SPREAD` of it. ValueError if it is not.
@@ -68,7 +68,7 @@ def after_unready_pods(
     if rules.backoff_limit is not None and count > rules.backoff_limit:
         return None
     wait = delay(count, rules.backoff_base_s, rules.backoff_max_s) * (1 + random * SPREAD)
-    return Requeue(count, later(requeue.at, now + wait))
+    return RequeueState(count, later(requeue.at, now + wait))
 
 
 def provisioning_retry(attempt: int, strategy: RetryStrategy) -> float | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from federation.core.backoff import Requeue, after_unready_pods
+from federation.core.backoff import RequeueState, after_unready_pods
 from federation.core.checks import AdmissionCheckState, CheckState, described, retry_at
 from federation.core.policies import PodsReady, StopPolicy
 from federation.core.reasons import Reason, deactivated_due_to
@@ -44,7 +44,7 @@ class Life:
     admitted_at: float | None = None
     evicted: str = ""
     requeued: str = ""
-    requeue: Requeue = field(default_factory=Requeue)
+    requeue: RequeueState = field(default_factory=RequeueState)
     local_queue: StopPolicy | None = StopPolicy.NONE
     cluster_queue: StopPolicy | None = StopPolicy.NONE
     checks: tuple[AdmissionCheckState, ...] = ()
@@ -71,7 +71,7 @@ class Evict:
 
     reason: str
     message: str
-    requeue: Requeue
+    requeue: RequeueState
     cause: str = ""
 
 
@@ -133,7 +133,7 @@ def _inactive(life: Life) -> Verdict:
     text, cause = "The workload is deactivated", ""
     if life.target is not None:
         text, cause = f"{text} due to {life.target.message}", life.target.reason
-    return Evict(deactivated_due_to(cause), text, Requeue(), cause)
+    return Evict(deactivated_due_to(cause), text, RequeueState(), cause)
 
 
 def _deactivated(reason: str) -> bool:
@@ -186,7 +186,7 @@ def _checks(life: Life) -> Verdict | None:
     if CheckState.REJECTED in states:
         return Deactivate(Reason.ADMISSION_CHECK, described(life.checks, CheckState.REJECTED))
     if CheckState.RETRY in states:
-        requeue = Requeue(life.requeue.count, retry_at(life.checks, life.requeue.at))
+        requeue = RequeueState(life.requeue.count, retry_at(life.checks, life.requeue.at))
         text = f"Evicted due to {described(life.checks, CheckState.RETRY)}"
         return Evict(Reason.ADMISSION_CHECK, text, requeue)
     return None

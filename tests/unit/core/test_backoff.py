@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from federation.core.backoff import (
     SPREAD,
-    Requeue,
+    RequeueState,
     RetryStrategy,
     after_unready_pods,
     delay,
@@ -70,7 +70,7 @@ def test_the_later_of_two_times_that_may_be_missing(
 
 
 def test_each_eviction_counts_and_waits_twice_as_long() -> None:
-    requeue = Requeue()
+    requeue = RequeueState()
     waits = []
     now = NOW
     for _ in range(8):
@@ -97,23 +97,23 @@ def test_each_eviction_counts_and_waits_twice_as_long() -> None:
 )
 def test_the_limit_counts_evictions(limit: int | None, count: int, allowed: bool) -> None:
     rules = PodsReady(backoff_limit=limit)
-    assert (after_unready_pods(Requeue(count), rules, NOW, 0.0) is not None) is allowed
+    assert (after_unready_pods(RequeueState(count), rules, NOW, 0.0) is not None) is allowed
 
 
 def test_the_counter_stays_within_int32() -> None:
-    after = after_unready_pods(Requeue(2**31 - 1), DEFAULT, NOW, 0.0)
-    assert after == Requeue(2**31 - 1, NOW + 3600)
+    after = after_unready_pods(RequeueState(2**31 - 1), DEFAULT, NOW, 0.0)
+    assert after == RequeueState(2**31 - 1, NOW + 3600)
 
 
 @pytest.mark.parametrize("random", [-0.1, 1.0, float("nan"), float("inf")])
 def test_a_random_number_out_of_range_is_an_error(random: float) -> None:
     with pytest.raises(ValueError, match="random number"):
-        after_unready_pods(Requeue(), DEFAULT, NOW, random)
+        after_unready_pods(RequeueState(), DEFAULT, NOW, random)
 
 
 def test_randomness_spreads_by_a_ten_thousandth_at_most() -> None:
-    after = after_unready_pods(Requeue(), DEFAULT, 0.0, 0.5)
-    assert after == Requeue(1, 60 * 1.00005)
+    after = after_unready_pods(RequeueState(), DEFAULT, 0.0, 0.5)
+    assert after == RequeueState(1, 60 * 1.00005)
 
 
 @given(
@@ -128,7 +128,7 @@ def test_requeue_times_never_move_earlier_and_stay_bounded(
     count: int, at: float | None, now: float, random: float, most: int
 ) -> None:
     rules = PodsReady(backoff_max_s=most)
-    after = after_unready_pods(Requeue(count, at), rules, now, random)
+    after = after_unready_pods(RequeueState(count, at), rules, now, random)
 
     assert after is not None
     assert after.at is not None
@@ -143,7 +143,7 @@ def test_requeue_times_never_move_earlier_and_stay_bounded(
     [(None, NOW, True), (NOW, NOW, True), (NOW, NOW - 0.001, False), (NOW, NOW + 1, True)],
 )
 def test_a_backoff_is_over_exactly_at_its_time(at: float | None, now: float, over: bool) -> None:
-    assert Requeue(1, at).over(now) is over
+    assert RequeueState(1, at).over(now) is over
 
 
 @pytest.mark.parametrize(

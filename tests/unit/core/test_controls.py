@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from federation.core.backoff import Requeue
+from federation.core.backoff import RequeueState
 from federation.core.checks import AdmissionCheckState, CheckState
 from federation.core.controls import (
     Deactivate,
@@ -60,7 +60,7 @@ def test_pods_have_the_timeout_to_start(now: float, due: bool) -> None:
         return
     assert isinstance(verdict, Evict)
     assert (verdict.reason, verdict.cause) == ("PodsReadyTimeout", "WaitForStart")
-    assert verdict.requeue == Requeue(1, now + 60)
+    assert verdict.requeue == RequeueState(1, now + 60)
     assert "1800 s" in verdict.message
 
 
@@ -112,11 +112,9 @@ def test_no_timeout_for_what_is_ready_unadmitted_untimed_or_leaving(
 
 @pytest.mark.parametrize(("count", "deactivated"), [(0, False), (1, False), (2, True), (9, True)])
 def test_more_timeouts_than_the_limit_deactivate(count: int, deactivated: bool) -> None:
-    verdict = judge(replace(STARTS, requeue=Requeue(count)), T0 + 1800)
+    verdict = judge(replace(STARTS, requeue=RequeueState(count)), T0 + 1800)
     assert isinstance(verdict, Deactivate) is deactivated
-    assert verdict.reason == (  # type: ignore[union-attr]
-        "RequeuingLimitExceeded" if deactivated else "PodsReadyTimeout"
-    )
+    assert verdict.reason == ("RequeuingLimitExceeded" if deactivated else "PodsReadyTimeout")
 
 
 # Execution time
@@ -164,18 +162,18 @@ def test_the_first_of_two_clocks_wakes() -> None:
 
 
 def test_a_check_to_be_retried_evicts_until_its_time() -> None:
-    assert judge(replace(RESERVED, checks=(RETRY,), requeue=Requeue(3))) == Evict(
+    assert judge(replace(RESERVED, checks=(RETRY,), requeue=RequeueState(3))) == Evict(
         "AdmissionCheck",
         'Evicted due to AdmissionCheck in Retry state: "c" (no room)',
-        Requeue(3, T0 + 90),
+        RequeueState(3, T0 + 90),
     )
 
 
 def test_an_announced_time_to_requeue_at_is_not_moved_earlier() -> None:
-    life = replace(RESERVED, checks=(RETRY,), requeue=Requeue(3, T0 + 500))
+    life = replace(RESERVED, checks=(RETRY,), requeue=RequeueState(3, T0 + 500))
     verdict = judge(life)
     assert isinstance(verdict, Evict)
-    assert verdict.requeue == Requeue(3, T0 + 500)
+    assert verdict.requeue == RequeueState(3, T0 + 500)
 
 
 @pytest.mark.parametrize("life", [RESERVED, RUNS])
@@ -201,17 +199,17 @@ def test_checks_of_what_is_evicted_already_do_not_count() -> None:
         (
             RUNS,
             {"local_queue": DRAIN},
-            Evict("LocalQueueStopped", "The LocalQueue is stopped", Requeue()),
+            Evict("LocalQueueStopped", "The LocalQueue is stopped", RequeueState()),
         ),
         (
             RUNS,
             {"cluster_queue": DRAIN},
-            Evict("ClusterQueueStopped", "The ClusterQueue is stopped", Requeue()),
+            Evict("ClusterQueueStopped", "The ClusterQueue is stopped", RequeueState()),
         ),
         (
             RUNS,
             {"local_queue": DRAIN, "cluster_queue": DRAIN},
-            Evict("LocalQueueStopped", "The LocalQueue is stopped", Requeue()),
+            Evict("LocalQueueStopped", "The LocalQueue is stopped", RequeueState()),
         ),
         (RESERVED, {"local_queue": HOLD}, Release("Suspended", "The LocalQueue is stopped")),
         (RESERVED, {"cluster_queue": HOLD}, Release("Suspended", "The ClusterQueue is stopped")),
@@ -232,13 +230,13 @@ def test_checks_of_what_is_evicted_already_do_not_count() -> None:
     ],
 )
 def test_stopped_queues(life: Life, queues: dict[str, StopPolicy | None], verdict: Verdict) -> None:
-    assert judge(replace(life, **queues)) == verdict  # type: ignore[arg-type]
+    assert judge(replace(life, **queues)) == verdict
 
 
 def test_a_drained_workload_keeps_its_count_of_timeouts() -> None:
-    verdict = judge(replace(RUNS, cluster_queue=DRAIN, requeue=Requeue(2, T0)))
+    verdict = judge(replace(RUNS, cluster_queue=DRAIN, requeue=RequeueState(2, T0)))
     assert isinstance(verdict, Evict)
-    assert verdict.requeue == Requeue(2, T0)
+    assert verdict.requeue == RequeueState(2, T0)
 
 
 # Deactivation
@@ -246,8 +244,8 @@ def test_a_drained_workload_keeps_its_count_of_timeouts() -> None:
 
 @pytest.mark.parametrize("life", [WAITS, RESERVED, RUNS, replace(RUNS, evicted="Preempted")])
 def test_inactive_workloads_are_evicted_whatever_they_do(life: Life) -> None:
-    inactive = replace(life, active=False, requeue=Requeue(4, T0 + 99))
-    assert judge(inactive) == Evict("Deactivated", "The workload is deactivated", Requeue())
+    inactive = replace(life, active=False, requeue=RequeueState(4, T0 + 99))
+    assert judge(inactive) == Evict("Deactivated", "The workload is deactivated", RequeueState())
 
 
 def test_a_deactivation_by_the_queue_names_its_cause() -> None:
@@ -255,7 +253,7 @@ def test_a_deactivation_by_the_queue_names_its_cause() -> None:
     assert judge(replace(RUNS, active=False, target=target)) == Evict(
         "DeactivatedDueToMaximumExecutionTimeExceeded",
         "The workload is deactivated due to exceeding the maximum execution time",
-        Requeue(),
+        RequeueState(),
         "MaximumExecutionTimeExceeded",
     )
 
@@ -292,7 +290,7 @@ def test_order_of_precedence() -> None:
         {"pods_ready": True},
         {"max_execution_s": None},
     ):
-        life = replace(life, **change)  # type: ignore[arg-type]
+        life = replace(life, **change)
         verdict = judge(life, T0 + 1e6)
         seen.append((type(verdict), getattr(verdict, "reason", "")))
     assert seen == [
@@ -327,7 +325,7 @@ def test_order_of_precedence() -> None:
     ],
 )
 def test_requeueing(requeued: str, more: dict[str, StopPolicy], reason: str | None) -> None:
-    verdict = judge(replace(WAITS, requeued=requeued, **more))  # type: ignore[arg-type]
+    verdict = judge(replace(WAITS, requeued=requeued, **more))
     if reason is None:
         assert verdict == Nothing()
     else:
@@ -339,6 +337,6 @@ def test_requeueing(requeued: str, more: dict[str, StopPolicy], reason: str | No
     "requeued", ["PodsReadyTimeout", "AdmissionCheck", "LocalQueueStopped", ""]
 )
 def test_nothing_queues_before_its_time(requeued: str) -> None:
-    life = replace(WAITS, requeued=requeued, requeue=Requeue(1, T0 + 60))
+    life = replace(WAITS, requeued=requeued, requeue=RequeueState(1, T0 + 60))
     assert judge(life, T0 + 59.999) == Nothing(T0 + 60)
     assert isinstance(judge(life, T0 + 60), Readmit if requeued else Nothing)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.backoff import Requeue
+from federation.core.backoff import RequeueState
 from federation.core.bookkeeping import accumulated_past
 from federation.core.checks import CheckState, reset
 from federation.core.controls import (
@@ -72,7 +72,7 @@ class World:
             case Release():
                 self.life = replace(life, reserved=False)
             case Readmit():
-                self.life = replace(life, requeued="", requeue=Requeue(life.requeue.count))
+                self.life = replace(life, requeued="", requeue=RequeueState(life.requeue.count))
 
     def stopped(self) -> None:
         life = self.life
@@ -129,12 +129,12 @@ def test_timeline_of_pods_that_never_get_ready() -> None:
         (5580, "RequeuingLimitExceeded"),
         (5580, "DeactivatedDueToRequeuingLimitExceeded"),
     ]
-    assert world.life.requeue == Requeue()
+    assert world.life.requeue == RequeueState()
     assert world.settle() == Nothing()
 
 
 def test_timeline_of_a_deactivated_workload_that_people_activate_again() -> None:
-    world = World(replace(STARTS, requeue=Requeue(2)), RULES)
+    world = World(replace(STARTS, requeue=RequeueState(2)), RULES)
     world.sleep()
     assert not world.life.active
 
@@ -207,7 +207,7 @@ LIVES = st.builds(
     admitted_at=TIMES,
     evicted=REASONS,
     requeued=REASONS,
-    requeue=st.builds(Requeue, st.integers(0, 2**40), TIMES),
+    requeue=st.builds(RequeueState, st.integers(0, 2**40), TIMES),
     local_queue=STOPS,
     cluster_queue=STOPS,
     checks=st.sampled_from([(), (RETRY,), (REJECTED,), (RETRY, REJECTED)]),

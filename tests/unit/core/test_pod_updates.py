@@ -40,8 +40,8 @@ def test_no_sources_add_nothing() -> None:
     [("labels", "label"), ("annotations", "annotation"), ("node_selector", "nodeSelector")],
 )
 def test_different_values_of_one_key_conflict(field: str, what: str) -> None:
-    first = PodSetUpdate("main", **{field: {"same": "1", "z": "1", "k": "old"}})  # type: ignore[arg-type]
-    second = PodSetUpdate("main", **{field: {"z": "2", "k": "new", "same": "1"}})  # type: ignore[arg-type]
+    first = PodSetUpdate("main", **{field: {"same": "1", "z": "1", "k": "old"}})
+    second = PodSetUpdate("main", **{field: {"z": "2", "k": "new", "same": "1"}})
 
     conflict = merged("main", [first, second])
 
