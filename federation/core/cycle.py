@@ -183,7 +183,11 @@ class _Cycle:
             return self._skip(entry, OVERLAPS)
         if not self._fits(entry):
             return self._skip(entry, NO_LONGER_FITS)
-        if assignment.mode is Mode.FIT:
+        if not self._has_places(entry):  # others of this cycle took them: there may be more
+            entry = self._nominate_again(entry)
+            if entry.assignment.mode is not Mode.FIT or not self._has_places(entry):
+                return self._skip(entry, NO_LONGER_FITS)
+        if entry.assignment.mode is Mode.FIT:
             return self._admit(entry)
         return self._preempt(entry)
 
@@ -213,13 +217,21 @@ class _Cycle:
         ]
 
     def _fits(self, entry: Entry) -> bool:
+        with self.snapshot.without(self._leaving(entry)):
+            node = entry.node
+            return all(n <= max(0, node.available(fr)) for fr, n in entry.usage.items())
+
+    def _has_places(self, entry: Entry) -> bool:
+        if not self.snapshot.topologies:
+            return True
+        with self.snapshot.without(self._leaving(entry)):
+            return self.snapshot.has_places(entry.assignment.admission)
+
+    def _leaving(self, entry: Entry) -> list[Holder]:
+        """All that will be gone when an entry is admitted: its victims and those before."""
         gone = {holder.uid: holder for holder in self._gone(entry.node)}
         gone |= {victim.holder.uid: victim.holder for victim in entry.victims}
-        with self.snapshot.without(gone.values()):
-            node = entry.node
-            if any(n > max(0, node.available(fr)) for fr, n in entry.usage.items()):
-                return False
-            return self.snapshot.has_places(entry.assignment.admission)
+        return list(gone.values())
 
     def _charge(self, entry: Entry, usage: Usage | None = None) -> None:
         amounts = entry.usage if usage is None else usage

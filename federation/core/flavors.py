@@ -186,15 +186,17 @@ class _Search:
         """Find a flavor of one resource group; the mildest reason of those that are no good."""
         requests = {name: n for name, n in choice.requests.items() if name in group.covered}
         fungibility = self.market.queue.fungibility
-        best, best_flavor, misfits, last = WORST, "", [], start - 1
+        best, best_flavor, last = WORST, "", start - 1
+        misfits: list[Reason] = []
         best_grades: dict[str, Grade] = {}
         for last in range(start, len(group.flavors)):  # the last one looked at
             name = group.flavors[last].flavor
-            lack = self._unsuitable(name, sets, requests)
+            if not self._allowed(name, sets[0], requests):
+                continue
+            lack = self._unsuitable(name, sets)
             if lack is not None:
-                if lack.reason is not Reason.SUSPENDED:
-                    misfits.append(lack.reason)
-                    self._lack(lack)
+                misfits.append(lack.reason)
+                self._lack(lack)
                 continue
             grade, grades, reasons = self._grade(name, requests)
             if grade.mode is Mode.NO_FIT:
@@ -214,11 +216,12 @@ class _Search:
             choice.tried[resource] = at
         return least_severe(misfits)
 
-    def _unsuitable(self, name: str, sets: Sequence[PodSet], requests: Resources) -> Lack | None:
-        """Why a flavor is out of the question for these pods, whatever is free."""
+    def _allowed(self, name: str, pods: PodSet, requests: Resources) -> bool:
         pinned = self.pinned
-        if pinned is not None and any(pinned.get((sets[0].name, r)) != name for r in requests):
-            return Lack(Reason.SUSPENDED, name, "")  # not looked at, so not explained either
+        return pinned is None or all(pinned.get((pods.name, r)) == name for r in requests)
+
+    def _unsuitable(self, name: str, sets: Sequence[PodSet]) -> Lack | None:
+        """Why a flavor is out of the question for these pods, whatever is free."""
         flavor = self.market.flavors.get(name)
         if flavor is None:
             return Lack(Reason.NO_MATCHING_FLAVOR, name, f"flavor {name} not found")

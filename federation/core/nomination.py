@@ -48,7 +48,7 @@ def nominate(
 
     def attempt(counts: Sequence[int] | None) -> tuple[Assignment, list[Victim]]:
         found = assign(item.pod_sets, market, counts=counts, tried=tried, pinned=pinned)
-        found = place(found, item.pod_sets, market)
+        found = place(found, item.pod_sets, snapshot.topologies)
         victims = _victims(item, node, found, snapshot) if found.mode is Mode.PREEMPT else []
         return found, victims
 
@@ -89,11 +89,12 @@ def _victims(
     item: Pending, node: QuotaNode, assignment: Assignment, snapshot: Snapshot
 ) -> list[Victim]:
     def placed() -> bool:
-        return places_now(assignment, item.pod_sets, snapshot)
+        return places_now(assignment, item.pod_sets, snapshot.topologies)
 
     return _search(snapshot, Need(item, node, assignment.preempting, assignment.usage, placed))
 
 
 def _search(snapshot: Snapshot, need: Need) -> list[Victim]:
-    algorithm = fair_preemption if snapshot.rules.fair_sharing else preemption
-    return algorithm.find_victims(snapshot, need)
+    if snapshot.rules.fair_sharing:
+        return fair_preemption.find_victims(snapshot, need)
+    return preemption.find_victims(snapshot, need)

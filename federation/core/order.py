@@ -32,10 +32,10 @@ def _by_share(entries: Sequence[Entry], snapshot: Snapshot) -> Iterator[Entry]:
         trees.setdefault(id(root), (root, {}))[1][entry.node.name] = entry
     for root, waiting in trees.values():
         while waiting:
-            entry = _winner(root, waiting, _shares(waiting, snapshot))
-            assert entry is not None
-            del waiting[entry.node.name]
-            yield entry
+            first = _winner(root, waiting, _shares(waiting, snapshot))
+            assert first is not None
+            del waiting[first.node.name]
+            yield first
 
 
 _Shares = dict[tuple[int, str], tuple[bool, Share]]

@@ -1,20 +1,113 @@
-"""Places in a topology for the pods of an assignment that has its quota."""
+"""Places in a topology for the pods of an assignment that has its quota, or will have.
+
+Rules: Kueue's topology hook in the flavor assigner. Pods that find no place although there is
+quota need victims, unless they would find none on empty nodes either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from federation.core.assignment import Assignment
-from federation.core.flavors import Market
-from federation.core.snapshot import Snapshot
-from federation.core.types import PodSet
+from federation.core.assignment import Assignment, Lack, Mode
+from federation.core.flavors import groups
+from federation.core.reasons import Reason
+from federation.core.topology import FlavorTopology, LeafUsage, TopologyFailure
+from federation.core.types import (
+    FlavorResource,
+    PodSet,
+    PodSetAssignment,
+    TopologyAssignment,
+)
+
+Topologies = Mapping[str, FlavorTopology]
 
 
-def place(assignment: Assignment, pod_sets: Sequence[PodSet], market: Market) -> Assignment:
-    """todo: waits for the topology search."""
-    return assignment
+def place(assignment: Assignment, pod_sets: Sequence[PodSet], topologies: Topologies) -> Assignment:
+    """The assignment with places for its pods, or with the mode that the lack of them leaves."""
+    arranged = _arranged(assignment, topologies)
+    if assignment.mode is Mode.NO_FIT or not arranged:
+        return assignment
+    if assignment.mode is Mode.FIT:
+        found = _search(assignment, pod_sets, topologies, empty=False)
+        if not isinstance(found, TopologyFailure):
+            return _with_places(assignment, found)
+    elsewise = _search(assignment, pod_sets, topologies, empty=True)
+    if isinstance(elsewise, TopologyFailure):
+        return _failed(assignment, Mode.NO_FIT, elsewise)
+    needed = assignment.preempting | {
+        FlavorResource(flavor, resource)
+        for pods in arranged
+        for resource, flavor in pods.flavors.items()
+    }
+    if assignment.mode is Mode.FIT:
+        assert isinstance(found, TopologyFailure)
+        assignment = _failed(assignment, Mode.PREEMPT, found)
+    return replace(assignment, preempting=needed)
 
 
-def places_now(assignment: Assignment, pod_sets: Sequence[PodSet], snapshot: Snapshot) -> bool:
-    """todo."""
-    return True
+def places_now(assignment: Assignment, pod_sets: Sequence[PodSet], topologies: Topologies) -> bool:
+    """Whether all pods find places as things stand."""
+    found = _search(assignment, pod_sets, topologies, empty=False)
+    return not isinstance(found, TopologyFailure)
+
+
+def _arranged(assignment: Assignment, topologies: Topologies) -> list[PodSetAssignment]:
+    """The pod sets that are on nodes arranged in a topology."""
+    return [p for p in assignment.admission.pod_sets if _topology(p, topologies)[1] is not None]
+
+
+def _topology(pods: PodSetAssignment, topologies: Topologies) -> tuple[str, FlavorTopology | None]:
+    flavors = sorted(set(pods.flavors.values()))
+    return next(((name, topologies[name]) for name in flavors if name in topologies), ("", None))
+
+
+def _search(
+    assignment: Assignment, pod_sets: Sequence[PodSet], topologies: Topologies, *, empty: bool
+) -> dict[str, TopologyAssignment] | TopologyFailure:
+    """Places by pod set; pod sets that go together are placed together, beside earlier ones."""
+    assigned = {pods.name: pods for pods in assignment.admission.pod_sets}
+    taken: dict[str, dict[tuple[str, ...], dict[str, int]]] = {}
+    found: dict[str, TopologyAssignment] = {}
+    for members in groups(pod_sets):
+        sets = [pod_sets[index] for index in members]
+        name, topology = next(
+            (hit for pods in sets if (hit := _topology(assigned[pods.name], topologies))[1]),
+            ("", None),
+        )
+        if topology is None:
+            continue
+        assumed = taken.setdefault(name, {})
+        counted = [(pods, assigned[pods.name].count) for pods in sets]
+        result = topology.place(counted, assumed, empty=empty)
+        if isinstance(result, TopologyFailure):
+            return result
+        for (pods, _), places in zip(counted, result, strict=True):
+            found[pods.name] = places
+            _assume(assumed, topology.usage_of(places, pods.requests))
+    return found
+
+
+def _assume(taken: dict[tuple[str, ...], dict[str, int]], usage: LeafUsage) -> None:
+    for leaf, amounts in usage.items():
+        of_leaf = taken.setdefault(leaf, {})
+        for resource, amount in amounts.items():
+            of_leaf[resource] = of_leaf.get(resource, 0) + amount
+
+
+def _with_places(assignment: Assignment, found: Mapping[str, TopologyAssignment]) -> Assignment:
+    pod_sets = tuple(
+        replace(pods, topology=found.get(pods.name)) for pods in assignment.admission.pod_sets
+    )
+    return replace(assignment, admission=replace(assignment.admission, pod_sets=pod_sets))
+
+
+def _failed(assignment: Assignment, mode: Mode, failure: TopologyFailure) -> Assignment:
+    pod_set = assignment.admission.pod_sets[0].name
+    lack = Lack(Reason.TOPOLOGY_PLACEMENT_FAILED, "", failure.message)
+    return replace(
+        assignment,
+        mode=mode,
+        reason=Reason.TOPOLOGY_PLACEMENT_FAILED,
+        lacks=(*assignment.lacks, (pod_set, lack)),
+    )

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from federation.core.policies import Rules
 from federation.core.quota import QuotaTree
 from federation.core.topology import FlavorTopology
-from federation.core.types import Admission, ClusterQueue, Holder, ResourceFlavor
+from federation.core.types import (
+    Admission,
+    ClusterQueue,
+    Holder,
+    ResourceFlavor,
+    TopologyAssignment,
+)
 
 Holders = Mapping[str, Mapping[str, Holder]]
 """Workloads that hold quota: ClusterQueue, UID, workload."""
@@ -63,14 +69,32 @@ class Snapshot:
 
     def has_places(self, admission: Admission) -> bool:
         """Whether the places of an admission are free."""
-        return True
+        wanted: dict[str, dict[tuple[str, ...], dict[str, int]]] = {}
+        for flavor, places, per_pod in self._placed(admission):
+            of_flavor = wanted.setdefault(flavor, {})
+            for leaf, amounts in self.topologies[flavor].usage_of(places, per_pod).items():
+                of_leaf = of_flavor.setdefault(leaf, {})
+                for resource, amount in amounts.items():
+                    of_leaf[resource] = of_leaf.get(resource, 0) + amount
+        return all(self.topologies[flavor].fits(usage) for flavor, usage in wanted.items())
 
     def _topologies(self, admission: Admission, sign: int) -> None:
+        for flavor, places, per_pod in self._placed(admission):
+            topology = self.topologies[flavor]
+            change = topology.add if sign > 0 else topology.remove
+            change(places, per_pod)
+
+    def _placed(
+        self, admission: Admission
+    ) -> Iterator[tuple[str, TopologyAssignment, dict[str, int]]]:
+        """Flavor, places and requests per pod of the pod sets that have places."""
+        if not self.topologies:
+            return
         for pods in admission.pod_sets:
             if pods.topology is None or not pods.count:
                 continue
             per_pod = {name: amount // pods.count for name, amount in pods.usage.items()}
-            for flavor in set(pods.flavors.values()):
-                if topology := self.topologies.get(flavor):
-                    change = topology.add if sign > 0 else topology.remove
-                    change(pods.topology, per_pod)
+            for flavor in sorted(set(pods.flavors.values())):
+                if flavor in self.topologies:
+                    yield flavor, pods.topology, per_pod
+                    break
