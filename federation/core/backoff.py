@@ -6,6 +6,7 @@ specification, sections 2.3 (delays, counts) and 3 (queue timestamp).
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from federation.core.policies import PodsReady, RequeueTimestamp
@@ -46,6 +47,14 @@ def delay(count: int, base_s: float, max_s: float) -> float:
     """The delay before try `count` (from 1): doubled each time, at most `max_s`."""
     doublings = min(max(count - 1, 0), _MOST_DOUBLINGS)
     return min(base_s * 2.0**doublings, max_s)
+
+
+def spread(uid: str, count: int) -> float:
+    """A number in [0, 1) that differs between workloads and tries, and is the same when derived
+    again: the random number of a delay, for those who have no other.
+    """
+    digest = hashlib.blake2b(f"{uid}/{count}".encode(), digest_size=6).digest()
+    return int.from_bytes(digest, "big") / 2**48
 
 
 def later(current: float | None, other: float | None) -> float | None:

@@ -15,6 +15,7 @@ from federation.core.backoff import (
     later,
     provisioning_retry,
     queue_timestamp,
+    spread,
 )
 from federation.core.policies import PodsReady, RequeueTimestamp
 from federation.core.reasons import Reason, deactivated_due_to
@@ -114,6 +115,14 @@ def test_a_random_number_out_of_range_is_an_error(random: float) -> None:
 def test_randomness_spreads_by_a_ten_thousandth_at_most() -> None:
     after = after_unready_pods(RequeueState(), DEFAULT, 0.0, 0.5)
     assert after == RequeueState(1, 60 * 1.00005)
+
+
+def test_spread_is_even_reproducible_and_less_than_one() -> None:
+    drawn = [spread(f"uid-{i}", count) for i in range(100) for count in range(5)]
+    assert drawn == [spread(f"uid-{i}", count) for i in range(100) for count in range(5)]
+    assert len(set(drawn)) == len(drawn)
+    assert 0 <= min(drawn) < 0.05
+    assert 0.95 < max(drawn) < 1
 
 
 @given(
