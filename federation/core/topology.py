@@ -74,8 +74,9 @@ class FlavorTopology:
         """The values of all levels; () if the node does not belong here."""
         if any(node.labels.get(key) != value for key, value in self._flavor.node_labels):
             return ()
-        path = tuple(node.labels.get(key, "") for key in self.levels)
-        return path if all(path) else ()
+        if any(key not in node.labels for key in self.levels):
+            return ()
+        return tuple(node.labels[key] for key in self.levels)
 
     def place(
         self,
