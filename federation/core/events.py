@@ -62,6 +62,18 @@ class NotPlaced:
 
 
 @dataclass(frozen=True, slots=True)
+class Evict:
+    """The job has to give its quota back; it is held until its pods are gone.
+
+    `reason` is that of the condition Evicted, `cause` that of Preempted ('' unless it is that).
+    """
+
+    reason: str
+    message: str
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueMoved:
     """The job's LocalQueue leads to another ClusterQueue: it has to be queued there."""
 
@@ -112,6 +124,7 @@ Event = (
     | ClusterReplaced
     | Placed
     | NotPlaced
+    | Evict
     | QueueMoved
     | QueueProblem
     | Done
