@@ -210,7 +210,7 @@ class FlavorTopology:
             if why[leaf]:
                 excluded[why[leaf]] += 1
             elif not count:
-                limit = self._leaves.shortest(leaf, requests, job.demand)[1]
+                limit = self._leaves.scarcest(leaf, requests, job.demand)
                 excluded[f'resource "{limit}"'] += 1
         if not excluded:
             return ""

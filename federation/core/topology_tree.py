@@ -131,23 +131,24 @@ class Leaves:
             column = columns.get(resource)
             if column is None:
                 return [0] * len(self._capacity["pods"])
+            if demand.taken:
+                column = column[:]
+                for leaf, usage in demand.taken.items():
+                    column[leaf] -= usage.get(resource, 0)
             other = demand.leader.get(resource, 0)
             share = [(free - other) // amount for free in column]
             counts = share if counts is None else list(map(min, counts, share))
-        counts = [count if count > 0 else 0 for count in counts or ()]
-        for leaf in demand.taken:
-            counts[leaf] = self.shortest(leaf, requests, demand)[0]
-        return counts
+        return [count if count > 0 else 0 for count in counts or ()]
 
-    def shortest(self, leaf: int, requests: Mapping[str, int], demand: Demand) -> tuple[int, str]:
-        """How many pods the leaf holds, and the resource that limits them."""
+    def scarcest(self, leaf: int, requests: Mapping[str, int], demand: Demand) -> str:
+        """The resource of which the leaf holds the fewest pods."""
         usage = demand.taken.get(leaf, {})
 
-        def count(resource: str, amount: int) -> int:
-            other = usage.get(resource, 0) + demand.leader.get(resource, 0)
-            return max(0, self.free(leaf, resource, demand.empty) - other) // amount
+        def count(resource: str) -> int:
+            free = self.free(leaf, resource, demand.empty) - usage.get(resource, 0)
+            return max(0, free) // requests[resource]
 
-        return min((count(name, amount), name) for name, amount in requests.items())
+        return min(requests, key=lambda resource: (count(resource), resource))
 
     def refusals(self, pods: PodSet, tolerations: tuple[Toleration, ...]) -> tuple[str, ...]:
         """Why the node of each leaf refuses the pods ('' if not); empty if none does.

@@ -139,6 +139,11 @@ SLICES = {
         required("block", ("rack", 4)),
         {4: {"r2h1": 4}},
     ),
+    "the same between racks that each hold all": (
+        {"b": {"r1": (5,), "r2": (4,)}},
+        required("rack", ("rack", 4)),
+        {4: {"r2h1": 4}},
+    ),
     "slices are packed over the racks of all chosen blocks": (
         {"b1": {"r1": (4,), "r2": (2,)}, "b2": {"r3": (4,), "r4": (2,)}},
         preferred("rack", ("rack", 2)),

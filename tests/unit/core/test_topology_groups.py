@@ -34,6 +34,13 @@ RULES: dict[str, tuple[Blocks, TopologyRequest, int, str, dict[str, int]]] = {
         "r2h1",
         {"r2h1": 1, "r2h2": 2},
     ),
+    "the tightest host with the leader": (
+        {"b": {"r1": (9, 4, 3)}},
+        required("rack"),
+        3,
+        "r1h2",
+        {"r1h2": 3},
+    ),
     "preferred climbs for the leader's sake": (
         {"b": {"r1": (3,), "r2": (3,)}},
         preferred("rack"),
@@ -87,18 +94,18 @@ def test_leader(
 
 
 def test_the_leader_goes_where_it_costs_fewest_places_if_all_are_needed() -> None:
-    # On h1 the leader's memory costs three of the four places, on h2 none of two.
+    # Beside the leader h1 holds five of its eight, more than h2, which still holds its four.
     given = topology(
         [
-            node("b/r/h1", allocatable={"gpu": 4, "memory": 4, "pods": 9}),
-            node("b/r/h2", allocatable={"gpu": 2, "memory": 9, "pods": 9}),
+            node("b/r/h1", allocatable={"gpu": 8, "memory": 8, "pods": 9}),
+            node("b/r/h2", allocatable={"gpu": 4, "memory": 9, "pods": 9}),
         ]
     )
     main = workers(required("rack"), requests={"gpu": 1, "memory": 1})
     leader = workers(required("rack"), "leader", requests={"memory": 3})
-    placed = given.place([(main, 6), (leader, 1)])
+    placed = given.place([(main, 12), (leader, 1)])
     assert isinstance(placed, list), placed
-    assert [where(assignment) for assignment in placed] == [{"h1": 4, "h2": 2}, {"h2": 1}]
+    assert [where(assignment) for assignment in placed] == [{"h1": 8, "h2": 4}, {"h2": 1}]
 
 
 def test_the_leader_has_a_selector_and_tolerations_of_its_own() -> None:
@@ -121,6 +128,15 @@ def test_leader_that_fits_nowhere() -> None:
     text = message(given.place([(workers(required("rack")), 2), (leader, 1)]))
     expected = "doesn't allow to fit any of 2 pod(s), since their leader head fits nowhere"
     assert text == f'topology "T" {expected}'
+
+
+def test_the_leader_counts_beside_assumed_usage() -> None:
+    given = topology([node("b/r/h1", 6)])
+    assumed = {("h1",): {"gpu": 2}}
+    group = [(workers(required("rack")), 3), (workers(required("rack"), "leader"), 1)]
+    assert isinstance(given.place(group, assumed), list)
+    group[0] = (group[0][0], 4)
+    assert "only 3 out of 4" in message(given.place(group, assumed))
 
 
 def test_how_many_fit_beside_the_leader() -> None:

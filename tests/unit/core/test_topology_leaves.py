@@ -134,11 +134,14 @@ def test_empty_ignores_what_is_charged_but_not_other_pods() -> None:
 @pytest.mark.parametrize("empty", [False, True])
 def test_assumed_usage_of_the_same_workload_always_counts(empty: bool) -> None:
     given = topology([node("b/r/h1", 3), node("b/r/h2", 3), node("b/r/h3", 0)])
+    if empty:
+        given.add(ON_H1, {"gpu": 1})
     assumed = given.usage_of(ON_H1, {"gpu": 1})
     assert assumed == {("h1",): {"gpu": 2, "pods": 2}}
     placed = given.place([(workers(required("rack")), 4)], assumed, empty=empty)
     assert where(placed) == {"h2": 3, "h1": 1}
-    text = message(given.place([(workers(required("rack")), 5)], assumed | {("gone",): {"gpu": 1}}))
+    assumed[("gone",)] = {"gpu": 1}
+    text = message(given.place([(workers(required("rack")), 5)], assumed, empty=empty))
     assert text.endswith('only 4 out of 5 pod(s). Total nodes: 3; excluded: resource "gpu": 1')
 
 
