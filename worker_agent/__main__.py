@@ -47,7 +47,7 @@ async def run(client: KubeClient, heartbeat: Heartbeat, settings: AgentSettings)
     informers = [
         *catalog.informers,
         Informer(client, WORKLOADS, workloads),
-        Informer(client, JOBS, agent, select=select),
+        Informer(client, JOBS, agent.book, select=select),
     ]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(vital(heartbeat.run(), "heartbeat"))

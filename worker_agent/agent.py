@@ -1,303 +1,358 @@
 """Admits Jobs on one worker cluster: copies are answered at once, local Jobs wait in line.
 
-The Job itself is the record: one patch starts it and notes what was charged, so a crash at any
-moment leaves it either suspended and uncharged, or started and charged. Everything in memory can
-be read again from the Jobs.
+The Job itself is the record: one patch starts it and notes what was charged, one patch stops it
+and notes why, so a crash at any moment leaves a Job of which the next agent knows what to do.
+Everything in memory can be read again from the Jobs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
 
-import structlog
-
+from federation.api.meta import wire_time
 from federation.api.names import Mirror
-from federation.core.cycle import Decision, Snapshot, Wait, run_cycle
-from federation.core.flavors import Reason
-from federation.core.queueing import MemoryIndex, shape
-from federation.core.types import Admission, Pending, ResourceFlavor
+from federation.core.cycle import Decision, Fit, Preempt
+from federation.core.policies import RequeueTimestamp, Rules
+from federation.core.queueing import MemoryIndex
+from federation.core.quota import QuotaTree
+from federation.core.reasons import Reason
+from federation.core.scheduler import REACTIVATION_S, Scheduler, World
+from federation.core.types import ResourceFlavor
 from federation.edge.catalog import Catalog
-from federation.edge.deletions import Deletions
-from federation.edge.errors import ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import JOBS, Json
+from federation.edge.resources import Json
 from federation.jobs import batch_job
-from worker_agent.facts import WorkerJob, worker_job
+from federation.jobs.eviction_note import Eviction
+from worker_agent import texts
+from worker_agent.book import Book
+from worker_agent.copies import Copies
+from worker_agent.facts import Stage, WorkerJob
+from worker_agent.texts import Waiting
+from worker_agent.views import Standing, holder, pending
+from worker_agent.writes import Jobs, Queue
 
-log = structlog.get_logger(__name__)
 
-ALL = 1 << 20
-WRITES_IN_FLIGHT = 32
-RETRY_S = 1.0
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says, and where time comes from (seconds since the epoch)."""
+
+    rules: Rules = field(default_factory=Rules)
+    timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION
+    reactivation_s: float = REACTIVATION_S
+    clock: Callable[[], float] = time.time
 
 
 class Agent:
     """One per worker cluster. `on_change` hears of every Job whose Workload may need a write."""
 
-    def __init__(self, client: KubeClient, catalog: Catalog, epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        catalog: Catalog,
+        epoch: Callable[[], int],
+        settings: Settings | None = None,
+    ) -> None:
         """`epoch` is the current one of this cluster's Lease: offers of an older one are void."""
-        self.jobs: dict[str, WorkerJob] = {}
-        self.tree = catalog.new_tree()
+        self.settings = settings or Settings()
+        self.book = Book(self._touch, lambda namespace: None)
+        self.scheduler = Scheduler(MemoryIndex(), self.settings.reactivation_s)
         self.decided_version = 0
-        self.waits: dict[str, Wait] = {}
+        self.waits: dict[str, Waiting] = {}
         self.on_change: Callable[[str], None] = lambda uid: None
         self.on_decided: Callable[[], None] = lambda: None
-        self._client, self._catalog, self._epoch = client, catalog, epoch
-        self._bodies: dict[str, Json] = {}
-        self._assumed: dict[str, Admission] = {}
-        self._answering: set[str] = set()
-        self._newest: dict[str, int] = {}
-        self._deleted = Deletions()
-        self._seen_version = 0
-        self._wake = asyncio.Event()
+        self.workload_uid: Callable[[str], str] = lambda uid: ""
+        self._catalog, self._epoch = catalog, epoch
+        self._writes = Queue(self._touch)
+        self._jobs = Jobs(client, self.book.see)
+        self._copies = Copies(self.scheduler)
+        self._evicting: dict[str, Eviction] = {}
+        self._dirty: dict[str, None] = {}
+        self._untold: set[str] = set()
+        self._generations = itertools.count(1)
         self._stale_quotas = True
-        self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
+        self._wake = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
 
     # Facts
 
-    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
-        """Informer handler: all queue-labelled Jobs."""
-        present = {item["metadata"]["uid"] for item in items}
-        for uid in self.jobs.keys() - present:
-            self._forget(uid, int(resource_version))
-        for item in items:
-            self._see(item)
-        self._seen_version = max(self._seen_version, int(resource_version))
-        self._wake.set()
+    @property
+    def jobs(self) -> dict[str, WorkerJob]:
+        """All queue-labelled Jobs, by UID."""
+        return self.book.jobs
 
-    def on_event(self, type: str, obj: Json) -> None:
-        """Informer handler: one change."""
-        version = int(obj["metadata"]["resourceVersion"])
-        self._seen_version = max(self._seen_version, version)
-        if type == "DELETED":
-            self._forget(obj["metadata"]["uid"], version)
-        else:
-            self._see(obj)
-        self._wake.set()
-
-    def quotas_changed(self) -> None:
-        """Queue objects changed: the tree is built again before the next decision."""
-        self._stale_quotas = True
-        self._wake.set()
-
-    def _see(self, obj: Json) -> None:
-        job = worker_job(obj)
-        if job is None or self._deleted.covers(job.uid, job.version):
-            return
-        known = self.jobs.get(job.uid)
-        if known is not None and known.version > job.version:
-            return
-        before = self._charge_of(job.uid)
-        self.jobs[job.uid] = job
-        self._bodies[job.uid] = obj
-        if job.local_uid:
-            attempt = max(self._newest.get(job.local_uid, 0), job.attempt)
-            self._newest[job.local_uid] = attempt
-        self._recharge(job.uid, before)
-        self.on_change(job.uid)
-
-    def _forget(self, uid: str, version: int) -> None:
-        self._deleted.note(uid, version)
-        before = self._charge_of(uid)
-        job = self.jobs.pop(uid, None)
-        for memory in (self._bodies, self._assumed, self.waits):
-            memory.pop(uid, None)
-        if job is not None:
-            self._newest.pop(job.local_uid, None)
-        self._recharge(uid, before)
-        self.on_change(uid)
-
-    def _charge_of(self, uid: str) -> Admission | None:
-        job = self.jobs.get(uid)
-        return self._assumed.get(uid) or (job.charged if job else None)
-
-    def _recharge(self, uid: str, before: Admission | None) -> None:
-        after = self._charge_of(uid)
-        if after is before or after == before:
-            return
-        if before is not None:
-            self.tree.remove(before.cluster_queue, before.usage())
-        if after is not None:
-            self.tree.add(after.cluster_queue, after.usage())
+    @property
+    def tree(self) -> QuotaTree:
+        """Quota and usage as of the last decision."""
+        return self.scheduler.snapshot.tree
 
     def body(self, uid: str) -> Json | None:
         """The whole Job."""
-        return self._bodies.get(uid)
+        return self.book.bodies.get(uid)
 
-    # Decisions
+    def quotas_changed(self) -> None:
+        """Queue objects changed: everything is looked at again before the next decision."""
+        self._stale_quotas = True
+        self._wake.set()
+
+    def _touch(self, uid: str) -> None:
+        self._dirty[uid] = None
+        self._writes.heard(uid)
+        self._wake.set()
+        self.on_change(uid)
+
+    # The loop
 
     async def run(self) -> None:
-        """Decide until cancelled, whenever something changed."""
-        async with asyncio.TaskGroup() as tasks:
+        """Decide until cancelled, whenever something changed or time asks for it."""
+        async with asyncio.TaskGroup() as self._tasks:
             while True:
-                await self._wake.wait()
-                self._wake.clear()
-                for coroutine in await self._decide():
-                    tasks.create_task(coroutine)
+                await self._woken()
+                await self._round()
                 self.on_decided()
 
-    async def _decide(self) -> list[Any]:
-        """One cycle over everything that waits; the writes it calls for."""
+    async def _woken(self) -> None:
+        times = [at for at in (self.scheduler.due(), self._copies.due()) if at is not None]
+        delay = max(0.0, min(times) - self.settings.clock()) if times else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _round(self) -> None:
+        """Cycles until nothing new can be decided; then every copy gets its answer."""
+        now = self.settings.clock()
         if self._stale_quotas:
-            self._rebuild()
-        writes: list[Any] = []
-        index = MemoryIndex()
-        for job in list(self.jobs.values()):
-            if job.uid in self._answering or job.uid in self._assumed:
-                continue
-            if job.stray:
-                writes.append(self._answer(job, self._suspend(job)))
-            elif job.waits:
-                problem = self._problem(job)
-                if not problem:
-                    await index.enqueue(self._pending(job))
-                elif isinstance(problem, Wait):
-                    writes += self._set_aside(job, problem)
-        queues = {name: await index.heads(name, ALL) for name in self._catalog.queues}
-        decisions = self._cycle(queues)
-        for decision in decisions:
-            writes += self._act(decision)
-        writes += self._refuse_blocked(queues, decisions)
-        self.decided_version = self._seen_version
-        return writes
+            self._configure(now)
+        while True:
+            version, touched = self.book.seen_version, self._dirty
+            self._dirty = {}
+            for uid in touched:
+                await self._sync(uid, now)
+            due = self.scheduler.due()
+            if not self._dirty and not self.scheduler.ready and (due is None or due > now):
+                break
+            for decision in await self.scheduler.cycle(now):
+                self._act(decision, now)
+            await asyncio.sleep(0)  # let the watches and the heartbeat through
+        await self._tell(now)
+        self.decided_version = version
 
-    def _rebuild(self) -> None:
+    def _configure(self, now: float) -> None:
         self._stale_quotas = False
-        self.tree = self._catalog.new_tree()
-        for uid in self.jobs:
-            if (charge := self._charge_of(uid)) is not None:
-                self.tree.add(charge.cluster_queue, charge.usage())
-
-    def _cycle(self, heads: dict[str, list[Pending]]) -> list[Decision]:
         catalog = self._catalog
-        snapshot = Snapshot(catalog.queues, catalog.flavors, catalog.namespaces, self.tree)
-        return run_cycle(heads, snapshot)
-
-    def _pending(self, job: WorkerJob) -> Pending:
-        local_queue = self._catalog.local_queues[job.key.namespace, job.queue]
-        return Pending(
-            uid=job.uid,
-            namespace=job.key.namespace,
-            name=job.key.name,
-            local_queue=job.queue,
-            cluster_queue=local_queue.cluster_queue,
-            priority=self.priority(job)[0],
-            created=job.created,
-            pod_sets=job.pod_sets,
+        world = World(
+            queues=catalog.queues,
+            cohorts=tuple(catalog.cohorts),
+            flavors=catalog.flavors,
+            namespaces=catalog.namespaces,
+            rules=self.settings.rules,
         )
+        self.scheduler.configure(world, now)
+        self._dirty |= dict.fromkeys(self.jobs)
+
+    # From Jobs to the scheduler
+
+    async def _sync(self, uid: str, now: float) -> None:
+        """Bring the scheduler in line with what is known of one Job."""
+        job = self.jobs.get(uid)
+        if job is None:
+            self.scheduler.release(uid, now)
+            await self._leave(uid, now)
+            return
+        if self._writes.busy(uid):  # looked at again when the write is done
+            return
+        stage = job.stage
+        if stage in (Stage.RUNNING, Stage.STOPPING):
+            await self._leave(uid, now)
+            self._hold(job)
+            return
+        self._evicting.pop(uid, None)
+        self.scheduler.release(uid, now)
+        if stage is Stage.WAITING:
+            await self._enqueue(job, now)
+            return
+        await self._leave(uid, now)
+        if stage is Stage.STRAY:
+            self._write(job, self._jobs.suspend)
+        elif stage is Stage.STOPPED and not (job.mirrored and job.admission):
+            self._write(job, lambda job: self._jobs.reset(job, self.book.bodies[job.uid]))
+
+    async def _leave(self, uid: str, now: float) -> None:
+        """A Job does not wait (any more)."""
+        await self.scheduler.drop(uid, now)
+        self._copies.forget(uid)
+        self._untold.discard(uid)
+        if uid not in self.jobs:
+            self._evicting.pop(uid, None)
+        self.waits.pop(uid, None)
+
+    def _hold(self, job: WorkerJob) -> None:
+        assert job.admission is not None
+        eviction = self._evicting.get(job.uid)
+        held = holder(job, job.admission, self.priority(job)[0], evicted=eviction is not None)
+        if not self.settings.rules.block_admission:  # nobody asks: spare the changes
+            held = replace(held, pods_ready=True)
+        self.scheduler.hold(held)
+        if job.stage is Stage.STOPPING:
+            self._evicting.pop(job.uid, None)
+        elif eviction is not None and job.pods.started:
+            # Before the start time the Job controller may be about to make pods unseen.
+            self._write(job, lambda job: self._jobs.evict(job, eviction))
+
+    async def _enqueue(self, job: WorkerJob, now: float) -> None:
+        if problem := self._problem(job):
+            await self._leave(job.uid, now)
+            self._set_aside(job, problem)
+            return
+        local_queue = self._catalog.local_queues[job.key.namespace, job.queue]
+        standing = Standing(
+            local_queue.cluster_queue, self.priority(job)[0], self.settings.timestamp
+        )
+        known = self.scheduler.items.get(job.uid)
+        item = pending(job, standing, known.generation if known else next(self._generations))
+        if item != known:
+            if known is not None:
+                item = replace(item, generation=next(self._generations))
+            await self.scheduler.enqueue(item, now)
+            self._untold.add(job.uid)
+        if job.mirrored:
+            self._copies.waits(job, now)
 
     def priority(self, job: WorkerJob) -> tuple[int, Json | None]:
-        """A copy carries the manager's priority; a local Job's class is looked up here."""
+        """A copy carries the manager's priority; a local Job's class is looked up here.
+
+        If the class is gone, what it was at the start of the Job stands.
+        """
         if job.mirrored:
             return job.priority, None
         try:
             return self._catalog.priority(job.priority_class, job.pod_class)
         except KeyError:
-            return 0, None
+            return job.priority, None
 
-    def _problem(self, job: WorkerJob) -> Wait | None:
+    def _problem(self, job: WorkerJob) -> Waiting | None:
         """Why a Job cannot even be queued here."""
-        if job.mirrored and job.attempt < self._newest.get(job.local_uid, 0):
-            reason, text = Reason.MISCONFIGURED, f"attempt {job.attempt} is superseded"
-        elif job.mirrored and job.epoch < self._epoch():
-            reason = Reason.MISCONFIGURED
-            text = f"epoch {job.epoch} is over; this cluster is in epoch {self._epoch()}"
-        elif job.problem:
-            reason, text = Reason.MISCONFIGURED, job.problem
-        elif queue_problem := self._catalog.queue_problem(job.key.namespace, job.queue):
-            reason, text = Reason.MISCONFIGURED, queue_problem
-        else:
-            return None
-        item = Pending(job.uid, job.key.namespace, job.key.name, job.queue, "", 0, 0, ())
-        return Wait(item, reason, text, parked=True)
+        if self.book.superseded(job):
+            return texts.superseded(job)
+        if job.mirrored and job.epoch < self._epoch():
+            return texts.old_epoch(job, self._epoch())
+        problem = job.problem or self._catalog.queue_problem(job.key.namespace, job.queue)
+        if problem:
+            return Waiting(Reason.MISCONFIGURED.value, problem)
+        if not job.mirrored:
+            try:
+                self._catalog.priority(job.priority_class, job.pod_class)
+            except KeyError:
+                if job.priority_class:
+                    return texts.no_priority("WorkloadPriorityClass", job.priority_class)
+                return texts.no_priority("PriorityClass", job.pod_class)
+        return None
 
-    def _act(self, decision: Decision) -> list[Any]:
-        job = self.jobs[decision.item.uid]
-        if isinstance(decision, Wait):
-            return self._set_aside(job, decision)
-        before = self._charge_of(job.uid)
-        self._assumed[job.uid] = decision.admission
-        self._recharge(job.uid, before)
-        self.waits.pop(job.uid, None)
-        return [self._answer(job, self._start(job, self._admission(job, decision.admission)))]
-
-    def _admission(self, job: WorkerJob, admission: Admission) -> Json:
-        """The write that starts a Job, made from what is known now: the Job or a flavor may be
-        deleted before it is sent.
-        """
-        used = {name for p in admission.pod_sets for name in p.flavors.values()}
-        flavors: list[ResourceFlavor] = [self._catalog.flavors[name] for name in sorted(used)]
-        return batch_job.admission_patch(self._bodies[job.uid], admission, flavors)
-
-    def _set_aside(self, job: WorkerJob, wait: Wait) -> list[Any]:
+    def _set_aside(self, job: WorkerJob, why: Waiting) -> None:
         if job.mirrored:
-            return [self._answer(job, self._refuse(job, f"{wait.reason}: {wait.message}"))]
-        if self.waits.get(job.uid) != wait:
-            self.waits[job.uid] = wait
+            self._refuse(job, why)
+        elif self.waits.get(job.uid) != why:
+            self.waits[job.uid] = why
             self.on_change(job.uid)
-        return []
 
-    def _refuse_blocked(
-        self, heads: dict[str, list[Pending]], decisions: list[Decision]
-    ) -> list[Any]:
-        """Copies without a decision of their own: the queue is global, none may wait here."""
-        decided = {decision.item.uid for decision in decisions}
-        answered = {
-            (d.item.cluster_queue, d.shape): d for d in decisions if isinstance(d, Wait) and d.shape
-        }
-        writes: list[Any] = []
-        for queue, items in heads.items():
-            for item in items:
-                if item.uid in decided:
-                    continue
-                text = f"ClusterQueue {queue} is blocked by the head of its line (StrictFIFO)"
-                wait = answered.get((queue, shape(item))) or Wait(
-                    item, Reason.WAITING_FOR_QUOTA, text, parked=False
+    # From decisions to writes
+
+    def _act(self, decision: Decision, now: float) -> None:
+        uid = decision.item.uid
+        job = self.jobs.get(uid)
+        if job is None or job.stage is not Stage.WAITING:  # changed since it was queued
+            self.scheduler.release(uid, now)
+            self._touch(uid)
+        elif isinstance(decision, Fit):
+            self._admit(job, decision, now)
+        else:
+            if isinstance(decision, Preempt):
+                self._preempt(decision, now)
+            self._untold.discard(uid)
+            if job.mirrored:
+                self._copies.decided(uid, decision)
+            else:
+                self._set_aside(job, texts.of(decision))
+
+    def _admit(self, job: WorkerJob, fit: Fit, now: float) -> None:
+        self.waits.pop(job.uid, None)
+        self._untold.discard(job.uid)
+        self._copies.forget(job.uid)
+        used = {name for p in fit.admission.pod_sets for name in p.flavors.values()}
+        flavors = [self.scheduler.snapshot.flavors[name] for name in sorted(used)]
+        problem = batch_job.start_problem(self.book.bodies[job.uid], fit.admission, flavors)
+        if problem:
+            self.scheduler.release(job.uid, now)
+            self._refuse(job, Waiting(Reason.FAILED_TO_START.value, problem))
+            return
+        self._write(job, partial(self._start, fit, flavors, now))
+
+    async def _start(
+        self, fit: Fit, flavors: list[ResourceFlavor], now: float, job: WorkerJob
+    ) -> None:
+        patch = batch_job.admission_patch(self.book.bodies[job.uid], fit.admission, flavors)
+        notes = patch["metadata"]["annotations"]
+        notes[Mirror.RESERVED_AT.value] = _stamp(now)
+        if not job.mirrored:
+            notes[Mirror.PRIORITY.value] = str(fit.item.priority)
+        if job.eviction is not None:
+            notes[Mirror.EVICTED.value] = None
+        if job.deciding_until:
+            notes[Mirror.DECIDING.value] = None
+        await self._jobs.start(job, patch)
+
+    def _preempt(self, decision: Preempt, now: float) -> None:
+        item = decision.item
+        for victim in decision.victims:
+            held = victim.holder
+            if held.evicted:
+                continue
+            text = texts.preempted(victim, item, self.workload_uid(item.uid), self.tree)
+            self._evicting[held.uid] = Eviction(
+                Reason.PREEMPTED.value, text, _stamp(now), victim.reason.value
+            )
+            self.scheduler.hold(replace(held, evicted=True))
+            self._touch(held.uid)
+
+    async def _tell(self, now: float) -> None:
+        """Nothing moves any more: answer the copies, and say why the others wait."""
+        for uid, why in self._copies.refusals(now):
+            await self._leave(uid, now)
+            self._refuse(self.jobs[uid], why)
+        for uid in self._copies.undecided():
+            until = _stamp(self._copies.wait_for_victims(uid, now))
+            self._write(self.jobs[uid], partial(self._decide_later, until))
+        for uid in self._untold & self.scheduler.items.keys():
+            if uid in self.jobs:
+                self._set_aside(
+                    self.jobs[uid], texts.not_tried(self.scheduler, self.scheduler.items[uid])
                 )
-                writes += self._set_aside(self.jobs[item.uid], wait)
-        return writes
+        self._untold.clear()
 
-    # Writes
+    async def _decide_later(self, until: str, job: WorkerJob) -> None:
+        await self._jobs.decide_later(job, until)
 
-    async def _answer(self, job: WorkerJob, write: Any) -> None:
-        """Carry out one write about a Job; a failure puts the Job before the next decision."""
-        self._answering.add(job.uid)
-        try:
-            async with self._limit:
-                await write
-        except (Conflict, NotFound):
-            log.debug("job.changed_meanwhile", job=str(job.key))
-        except ApiError as error:
-            log.warning("job.not_answered", job=str(job.key), why=str(error))
-            await asyncio.sleep(RETRY_S)  # the API server refused; nothing will announce better
-        finally:
-            self._answering.discard(job.uid)
-            before = self._charge_of(job.uid)
-            self._assumed.pop(job.uid, None)
-            self._recharge(job.uid, before)
-            self._wake.set()
+    def _refuse(self, job: WorkerJob, why: Waiting) -> None:
+        self._write(job, lambda job: self._jobs.refuse(job, str(why)))
 
-    async def _start(self, job: WorkerJob, patch: Json) -> None:
-        self._see(await self._client.patch(JOBS, job.key.name, patch, job.key.namespace))
-        log.info("job.started", job=str(job.key), attempt=job.attempt, mirrored=job.mirrored)
+    def _write(self, job: WorkerJob, write: Callable[[WorkerJob], Awaitable[None]]) -> None:
+        """Have something written about a Job, as it is when its turn comes."""
 
-    async def _refuse(self, job: WorkerJob, why: str) -> None:
-        patch = {
-            "metadata": {
-                "uid": job.uid,
-                "annotations": {Mirror.REFUSED.value: why},
-            }
-        }
-        self._see(await self._client.patch(JOBS, job.key.name, patch, job.key.namespace))
-        log.info("job.refused", job=str(job.key), attempt=job.attempt, why=why)
+        async def run() -> None:
+            current = self.jobs.get(job.uid)
+            if current is not None:
+                await write(current)
 
-    async def _suspend(self, job: WorkerJob) -> None:
-        """A Job that was started past the queue is stopped, and waits its turn."""
-        patch = {
-            "metadata": {"resourceVersion": str(job.version)},
-            "spec": {"suspend": True},
-        }
-        self._see(await self._client.patch(JOBS, job.key.name, patch, job.key.namespace))
-        log.warning("job.stopped", job=str(job.key), why="it was started without admission")
+        assert self._tasks is not None
+        self._writes.add(self._tasks, job, run)
+
+
+def _stamp(moment: float) -> str:
+    return wire_time(datetime.fromtimestamp(moment, UTC))

@@ -2,15 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
 
-from federation.api.names import JOB_CONTROLLER, Label, Mirror
+from federation.api.names import JOB_CONTROLLER, Label, Mirror, Option
 from federation.core.facts import ObjectKey
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet
 from federation.edge.resources import Json
 from federation.jobs import batch_job
+from federation.jobs.eviction_note import Eviction, read_eviction
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
+from federation.jobs.pods import PodDefaults
+
+
+class Stage(Enum):
+    """Where a Job is between the queue and its end; all of it can be read from the Job."""
+
+    WAITING = auto()
+    """Suspended, nothing of it runs: the agent has to decide."""
+    RUNNING = auto()
+    """Started by the agent; holds what its note says."""
+    STOPPING = auto()
+    """Suspended again, its pods are not all gone: it still holds its quota."""
+    STOPPED = auto()
+    """Its pods are gone; it has yet to be made as it was before the start."""
+    STRAY = auto()
+    """Runs although nobody admitted it."""
+    DRAINING = auto()
+    """Was a stray; its pods are not all gone."""
+    OVER = auto()
+    """Finished, refused, or being deleted with nothing running: nothing to decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """The pods of a Job, by its status. `suspended` is the condition, `started` the start time."""
+
+    active: int = 0
+    ready: int = 0
+    terminating: int = 0
+    succeeded: int = 0
+    uncounted: bool = False
+    started: bool = False
+    suspended: bool = False
+
+    @property
+    def gone(self) -> bool:
+        """Whether none is left of a Job that is suspended.
+
+        The Job controller says Suspended once it has deleted them; before a start time it has
+        made none.
+        """
+        busy = self.active or self.terminating or self.uncounted
+        return not busy and (self.suspended or not self.started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +65,7 @@ class WorkerJob:
     """`admission` is what the agent charged when it started the Job (its own annotation).
 
     `created` orders equals: for a copy it is when the job was queued on the management cluster.
+    `pod_sets` are the pods that it asks for, without those of `reclaimable`, by pod set.
     """
 
     uid: str
@@ -29,39 +77,56 @@ class WorkerJob:
     created: float
     suspended: bool
     pod_sets: tuple[PodSet, ...] = ()
+    reclaimable: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
     mirrored: bool = False
     local_uid: str = ""
     attempt: int = 0
     epoch: int = 0
     priority: int = 0
+    preemptible: bool = True
     admission: Admission | None = None
-    refused: bool = False
-    active: int = 0
+    reserved: float | None = None
+    eviction: Eviction | None = None
+    refused: str = ""
+    deciding_until: float = 0.0
+    pods: Pods = field(default_factory=Pods)
     finished: str = ""
     terminating: bool = False
 
     @property
-    def charged(self) -> Admission | None:
-        """What it uses of the quota: from the start until its pods are gone."""
-        if self.finished or (self.suspended and not self.active):
-            return None
-        return self.admission
+    def stage(self) -> Stage:
+        """See Stage."""
+        if self.finished:
+            return Stage.OVER
+        if self.admission is not None:
+            if not self.suspended:
+                return Stage.RUNNING
+            return Stage.STOPPED if self.pods.gone else Stage.STOPPING
+        if self.terminating:
+            return Stage.OVER
+        if not self.suspended:
+            return Stage.STRAY
+        if not self.pods.gone:
+            return Stage.DRAINING
+        if self.pods.started:
+            return Stage.STOPPED
+        return Stage.OVER if self.refused else Stage.WAITING
 
     @property
-    def waits(self) -> bool:
-        """Whether the agent has to decide on it."""
-        done = self.finished or self.terminating or self.refused or self.active
-        return self.suspended and not done and not (self.mirrored and self.admission)
-
-    @property
-    def stray(self) -> bool:
-        """Whether it runs without having been admitted."""
-        return not (self.suspended or self.admission or self.finished or self.terminating)
+    def pods_ready(self) -> bool:
+        """Whether all pods that were admitted are ready or have done their work."""
+        if self.admission is None:
+            return False
+        wanted = sum(pods.count for pods in self.admission.pod_sets)
+        return self.pods.ready + self.pods.succeeded >= wanted
 
 
-def worker_job(job: Json) -> WorkerJob | None:
-    """Facts of a queue-labelled Job; None if another controller manages it."""
+def worker_job(job: Json, defaults: PodDefaults | None = None) -> WorkerJob | None:
+    """Facts of a queue-labelled Job; None if another controller manages it.
+
+    `defaults` are those of its namespace.
+    """
     meta, spec, status = job["metadata"], job["spec"], job.get("status") or {}
     if spec.get("managedBy", JOB_CONTROLLER) != JOB_CONTROLLER:
         return None
@@ -69,12 +134,7 @@ def worker_job(job: Json) -> WorkerJob | None:
     local_uid = annotations.get(Mirror.LOCAL_UID.value, "")
     mirrored = bool(local_uid and labels.get(Label.MULTIKUEUE_ORIGIN.value))
     queued_at = annotations.get(Mirror.QUEUED_AT.value) if mirrored else None
-    sets: tuple[PodSet, ...] = ()
-    problem = ""
-    try:
-        sets = batch_job.pod_sets(job)
-    except QuantityError as error:
-        problem = f"a resource request is not valid: {error}"
+    sets, problem = _pods(job, defaults)
     return WorkerJob(
         uid=meta["uid"],
         key=ObjectKey(meta["namespace"], meta["name"]),
@@ -85,15 +145,42 @@ def worker_job(job: Json) -> WorkerJob | None:
         created=batch_job.timestamp(queued_at) or batch_job.timestamp(meta["creationTimestamp"]),
         suspended=bool(spec.get("suspend")),
         pod_sets=sets,
+        reclaimable=batch_job.reclaimable_pods(job),
         problem=problem,
         mirrored=mirrored,
         local_uid=local_uid,
         attempt=mirrored_attempt(job),
         epoch=mirrored_epoch(job) if mirrored else 0,
         priority=mirrored_priority(job),
+        preemptible=annotations.get(Option.NON_PREEMPTIBLE.value) != "true",
         admission=batch_job.decode_admission(annotations.get(Mirror.ADMISSION.value, "")),
-        refused=bool(annotations.get(Mirror.REFUSED.value)),
-        active=status.get("active") or 0,
+        reserved=batch_job.timestamp(annotations.get(Mirror.RESERVED_AT.value)) or None,
+        eviction=read_eviction(job),
+        refused=annotations.get(Mirror.REFUSED.value, ""),
+        deciding_until=batch_job.timestamp(annotations.get(Mirror.DECIDING.value)),
+        pods=_status(status),
         finished=batch_job.finished(status),
         terminating="deletionTimestamp" in meta,
+    )
+
+
+def _pods(job: Json, defaults: PodDefaults | None) -> tuple[tuple[PodSet, ...], str]:
+    """The pod sets, and why they cannot be admitted anywhere ('' if they can)."""
+    problem = batch_job.pods_problem(job, defaults)
+    try:
+        return batch_job.pod_sets(job, defaults), problem
+    except QuantityError as error:
+        return (), problem or f"a resource request is not valid: {error}"
+
+
+def _status(status: Mapping[str, Any]) -> Pods:
+    uncounted = status.get("uncountedTerminatedPods") or {}
+    return Pods(
+        active=status.get("active") or 0,
+        ready=status.get("ready") or 0,
+        terminating=status.get("terminating") or 0,
+        succeeded=status.get("succeeded") or 0,
+        uncounted=any(uncounted.values()),
+        started=bool(status.get("startTime")),
+        suspended=batch_job.condition(status, "Suspended"),
     )

@@ -16,7 +16,6 @@ import structlog
 from federation.api import record as records
 from federation.api.meta import wire_time
 from federation.api.names import ConditionType
-from federation.core.cycle import Wait
 from federation.core.facts import LocalJob, Record
 from federation.core.reasons import Reason
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -25,6 +24,7 @@ from federation.edge.resources import WORKLOADS, Json
 from federation.jobs import batch_job
 from worker_agent.agent import Agent
 from worker_agent.facts import WorkerJob
+from worker_agent.texts import Waiting
 
 log = structlog.get_logger(__name__)
 
@@ -47,12 +47,18 @@ class Workloads:
         self._explained: dict[str, float] = {}
         self._seen: dict[str, float] = {}
         agent.on_change = self.mark
+        agent.workload_uid = self.uid_of
 
     def mark(self, uid: str) -> None:
         """Have a Job's Workload looked at."""
         if uid not in self._waiting:
             self._waiting.add(uid)
             self._queue.put_nowait(uid)
+
+    def uid_of(self, job_uid: str) -> str:
+        """UID of a Job's Workload; '' if there is none yet."""
+        record = self._records.get(job_uid)
+        return record.uid if record else ""
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
         """Informer handler."""
@@ -140,7 +146,7 @@ class Workloads:
         await self._patch(record, records.finish_patch(record, job.finished, text, now))
         return None
 
-    async def _explain(self, uid: str, record: Record, wait: Wait, now: str) -> float | None:
+    async def _explain(self, uid: str, record: Record, wait: Waiting, now: str) -> float | None:
         """A new reason at once, new numbers only now and then."""
         if (wait.reason, wait.message) == (record.reason, record.message):
             return None

@@ -97,6 +97,9 @@ class Mirror(StrEnum):
     REFUSED = "fedq.io/refused"
     DECIDING = "fedq.io/deciding"
     ADMISSION = "fedq.io/admission"
+    RESERVED_AT = "fedq.io/reserved-at"
+    EVICTED = "fedq.io/evicted"
+    """Why a Job was stopped by its queue (JSON, see `federation.jobs.eviction_note`)."""
 
 
 class Option(StrEnum):

@@ -24,7 +24,7 @@ from federation.edge.resources import (
 from federation.jobs import batch_job
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import stop, until
-from worker_agent.agent import Agent
+from worker_agent.agent import Agent, Settings
 from worker_agent.workloads import Workloads
 
 Json = dict[str, Any]
@@ -97,6 +97,7 @@ class Worker:
         self.fake = FakeKube()
         queue_objects(self.fake, nominal, **spec)
         self.epoch = 1
+        self.settings = Settings(reactivation_s=0.01)
         self.agent: Agent = None  # type: ignore[assignment]
         self.workloads: Workloads = None  # type: ignore[assignment]
 
@@ -150,12 +151,14 @@ class Worker:
                 agent.quotas_changed()
 
         catalog = Catalog(client, changed)
-        self.agent = agent = Agent(client, catalog, lambda: self.epoch)
+        self.agent = agent = Agent(client, catalog, lambda: self.epoch, self.settings)
         self.workloads = Workloads(client, agent)
         informers = [
             *catalog.informers,
             Informer(client, WORKLOADS, self.workloads),
-            Informer(client, JOBS, agent, select=Select(label_selector=Label.QUEUE_NAME.value)),
+            Informer(
+                client, JOBS, agent.book, select=Select(label_selector=Label.QUEUE_NAME.value)
+            ),
         ]
         tasks = [asyncio.create_task(informer.run()) for informer in informers]
         try:

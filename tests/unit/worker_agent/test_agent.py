@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federation.api.names import Mirror
-from federation.core.types import FlavorResource
+from federation.core.types import Admission, FlavorResource
 from federation.edge.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, RESOURCE_FLAVORS
 from federation.jobs import batch_job
 from tests.unit.manager.support import until
@@ -20,6 +20,14 @@ def used(worker: Worker) -> int:
     return worker.agent.tree.usage("cq").get(GPU, 0)
 
 
+def uid_of(worker: Worker, name: str) -> str:
+    return str(worker.get(name)["metadata"]["uid"])
+
+
+def charged(worker: Worker, name: str) -> Admission | None:
+    return batch_job.decode_admission(worker.note_of(name, Mirror.ADMISSION))
+
+
 async def test_a_copy_is_started() -> None:
     """One write: unsuspended, with the note of what was charged and the flavor's node label."""
     worker = Worker()
@@ -28,7 +36,7 @@ async def test_a_copy_is_started() -> None:
         await until(lambda: worker.started("a"))
         await worker.at_rest()
         assert worker.writes() == 1
-        assert worker.note_of("a", Mirror.ADMISSION) == note(2)
+        assert charged(worker, "a") == batch_job.decode_admission(note(2))
         template = worker.get("a")["spec"]["template"]["spec"]
         assert template["nodeSelector"] == {"card": "a100"}
         assert used(worker) == 2
@@ -66,7 +74,7 @@ async def test_no_room_now() -> None:
         worker.add(mirrored("second", 2))
         await worker.until_answered("second")
         assert worker.refused("second").startswith("WaitingForQuota: ")
-        assert "1 of 4 free now" in worker.refused("second")
+        assert "1 more needed" in worker.refused("second")
         worker.end("first")
         await worker.at_rest()
         assert not worker.started("second")
@@ -121,7 +129,7 @@ async def test_a_local_job_waits_and_starts() -> None:
         assert not worker.started("second")
         assert worker.refused("second") == ""
         (wait,) = worker.agent.waits.values()
-        assert "1 of 4 free now" in wait.message
+        assert "1 more needed" in wait.message
         worker.end("first")
         await until(lambda: worker.started("second"))
         assert worker.agent.waits == {}
@@ -174,7 +182,7 @@ async def test_a_stray_job_is_suspended() -> None:
         await until(lambda: not worker.started("stray"))
         worker.end("first")
         await until(lambda: worker.started("stray"))
-        assert worker.note_of("stray", Mirror.ADMISSION) == note()
+        assert charged(worker, "stray") == batch_job.decode_admission(note())
 
 
 async def test_what_a_job_uses() -> None:
@@ -214,7 +222,7 @@ async def test_a_deleted_job_gives_its_quota_back() -> None:
 @pytest.mark.parametrize("how", ["drop", "lost", "status"])
 async def test_a_write_that_fails(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Job is decided on again; the quota is charged once."""
-    monkeypatch.setattr("worker_agent.agent.RETRY_S", 0.001)
+    monkeypatch.setattr("worker_agent.writes.RETRY_S", 0.001)
     worker = Worker(2)
     worker.fake.fail(lambda request: request.method == "PATCH", how=how, times=2)
     async with worker.running():
@@ -259,7 +267,7 @@ async def test_deleted_between_decision_and_write() -> None:
     async with worker.running() as agent:
         for n in range(60):
             worker.add(mirrored(f"j{n:02}"))
-        await until(lambda: agent._assumed)
+        await until(lambda: agent.scheduler.holder(uid_of(worker, "j59")))
         for n in range(59):
             worker.fake.delete(JOBS, f"j{n:02}", "team")
         await until(lambda: worker.started("j59"))
@@ -274,7 +282,7 @@ async def test_a_flavor_deleted_between_decision_and_write() -> None:
     worker = Worker(100)
     async with worker.running() as agent:
         worker.add(*(mirrored(f"j{n:02}") for n in range(60)))
-        await until(lambda: agent._assumed)
+        await until(lambda: agent.scheduler.holder(uid_of(worker, "j59")))
         worker.fake.delete(RESOURCE_FLAVORS, "f")
         await worker.until_answered(*(f"j{n:02}" for n in range(60)))
 
@@ -347,6 +355,6 @@ async def test_late_news_of_a_deleted_job() -> None:
         started = worker.get("a")
         worker.fake.delete(JOBS, "a", "team")
         await until(lambda: not agent.jobs)
-        agent.on_event("MODIFIED", started)
+        agent.book.on_event("MODIFIED", started)
         assert not agent.jobs
         assert used(worker) == 0

@@ -1,0 +1,75 @@
+"""All queue-labelled Jobs of this cluster, as the watch and our own writes tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from federation.edge.deletions import Deletions
+from federation.edge.resources import Json
+from federation.jobs.pods import PodDefaults
+from worker_agent.facts import WorkerJob, worker_job
+
+
+class Book:
+    """Informer handler. `changed` hears of each Job that has to be looked at."""
+
+    def __init__(
+        self, changed: Callable[[str], None], defaults: Callable[[str], PodDefaults | None]
+    ) -> None:
+        """`defaults` are those of the pods of a namespace."""
+        self.jobs: dict[str, WorkerJob] = {}
+        self.bodies: dict[str, Json] = {}
+        self.seen_version = 0
+        self._changed, self._defaults = changed, defaults
+        self._newest: dict[str, int] = {}
+        self._deleted = Deletions()
+
+    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+        """All Jobs there are."""
+        present = {item["metadata"]["uid"] for item in items}
+        for uid in self.jobs.keys() - present:
+            self._forget(uid, int(resource_version))
+        for item in items:
+            self.see(item)
+        self.seen_version = max(self.seen_version, int(resource_version))
+
+    def on_event(self, type: str, obj: Json) -> None:
+        """One change."""
+        version = int(obj["metadata"]["resourceVersion"])
+        self.seen_version = max(self.seen_version, version)
+        if type == "DELETED":
+            self._forget(obj["metadata"]["uid"], version)
+        else:
+            self.see(obj)
+
+    def see(self, obj: Json) -> None:
+        """Take over what the API server says of one Job, unless newer is known."""
+        job = worker_job(obj, self._defaults(obj["metadata"]["namespace"]))
+        if job is None or self._deleted.covers(job.uid, job.version):
+            return
+        known = self.jobs.get(job.uid)
+        if known is not None and known.version > job.version:
+            return
+        self.jobs[job.uid] = job
+        self.bodies[job.uid] = obj
+        if job.local_uid:
+            attempt = max(self._newest.get(job.local_uid, 0), job.attempt)
+            self._newest[job.local_uid] = attempt
+        self._changed(job.uid)
+
+    def read_again(self) -> None:
+        """The defaults of pods have changed."""
+        for body in list(self.bodies.values()):
+            self.see(body)
+
+    def superseded(self, job: WorkerJob) -> bool:
+        """Whether a later attempt of the same job is here."""
+        return job.mirrored and job.attempt < self._newest.get(job.local_uid, 0)
+
+    def _forget(self, uid: str, version: int) -> None:
+        self._deleted.note(uid, version)
+        job = self.jobs.pop(uid, None)
+        self.bodies.pop(uid, None)
+        if job is not None:
+            self._newest.pop(job.local_uid, None)
+        self._changed(uid)

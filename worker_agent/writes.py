@@ -1,0 +1,150 @@
+"""What the agent writes to Jobs: each a merge patch that is safe to repeat.
+
+Writes about one Job are carried out one after the other, in the order they were asked for; of all
+Jobs together at most `WRITES_IN_FLIGHT` at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+import structlog
+
+from federation.api.names import Mirror
+from federation.core.reasons import Reason
+from federation.edge.errors import ApiError, Conflict, Invalid, NotFound
+from federation.edge.kube import KubeClient
+from federation.edge.resources import JOBS, Json
+from federation.jobs import batch_job
+from federation.jobs.eviction_note import Eviction, encode_eviction
+from worker_agent.facts import WorkerJob
+
+log = structlog.get_logger(__name__)
+
+WRITES_IN_FLIGHT = 32
+RETRY_S = 1.0
+
+Write = Callable[[], Awaitable[None]]
+
+
+class Queue:
+    """Carries writes out. `done` hears of every Job about which there is no write any more."""
+
+    def __init__(self, done: Callable[[str], None]) -> None:
+        self._done = done
+        self._pending = Counter[str]()
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._news: dict[str, asyncio.Event] = {}
+        self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
+
+    def busy(self, uid: str) -> bool:
+        """Whether a write about this Job is under way: its facts are about to change."""
+        return uid in self._pending
+
+    def heard(self, uid: str) -> None:
+        """There is news of a Job: what did not apply to it may now."""
+        if uid in self._news:
+            self._news[uid].set()
+
+    def add(self, tasks: asyncio.TaskGroup, job: WorkerJob, write: Write) -> None:
+        """Have a write carried out. A failure is logged; the Job is then decided on again.
+
+        `write` makes its request only when it is called: it sees what earlier ones have changed.
+        """
+        self._pending[job.uid] += 1
+        lock = self._locks.setdefault(job.uid, asyncio.Lock())
+        tasks.create_task(self._run(job, write, lock))
+
+    async def _run(self, job: WorkerJob, write: Write, lock: asyncio.Lock) -> None:
+        try:
+            async with lock, self._limit:
+                await write()
+        except (Conflict, NotFound):
+            log.debug("job.changed_meanwhile", job=str(job.key))
+            await self._next(job.uid)
+        except ApiError as error:
+            log.warning("job.not_written", job=str(job.key), why=str(error))
+            await asyncio.sleep(RETRY_S)  # the API server refused; nothing will announce better
+        finally:
+            self._pending[job.uid] -= 1
+            if not self._pending[job.uid]:
+                del self._pending[job.uid], self._locks[job.uid]
+                self._done(job.uid)
+
+    async def _next(self, uid: str) -> None:
+        """Until the watch tells what changed; not for ever, it may be what is behind."""
+        news = self._news.setdefault(uid, asyncio.Event())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETRY_S):
+                await news.wait()
+        self._news.pop(uid, None)
+
+
+class Jobs:
+    """The Jobs of this cluster, for writing. `see` takes what the API server made of a write."""
+
+    def __init__(self, client: KubeClient, see: Callable[[Json], None]) -> None:
+        self._client, self._see = client, see
+
+    async def start(self, job: WorkerJob, patch: Json) -> None:
+        """Unsuspend a Job with the patch that also notes what is charged.
+
+        One that the API server will never take is refused for good.
+        """
+        try:
+            await self._patch(job, patch)
+        except Invalid as error:
+            await self.refuse(job, f"{Reason.FAILED_TO_START}: {error.message}")
+            return
+        log.info("job.started", job=str(job.key), attempt=job.attempt, mirrored=job.mirrored)
+
+    async def refuse(self, job: WorkerJob, why: str) -> None:
+        """The final answer about a copy, or about a Job that cannot be started as admitted."""
+        notes = {Mirror.REFUSED.value: why, Mirror.DECIDING.value: None}
+        await self._annotate(job, notes if job.deciding_until else {Mirror.REFUSED.value: why})
+        log.info("job.refused", job=str(job.key), attempt=job.attempt, why=why)
+
+    async def decide_later(self, job: WorkerJob, until: str) -> None:
+        """Tell the manager that a copy gets its answer later."""
+        await self._annotate(job, {Mirror.DECIDING.value: until})
+
+    async def suspend(self, job: WorkerJob) -> None:
+        """A Job that was started past the queue is stopped, and waits its turn."""
+        meta = {"resourceVersion": str(job.version)}
+        await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
+        log.warning("job.stopped", job=str(job.key), why="it was started without admission")
+
+    async def evict(self, job: WorkerJob, eviction: Eviction) -> None:
+        """Suspend a Job and note why, in one write."""
+        notes = {Mirror.EVICTED.value: encode_eviction(eviction)}
+        meta = {"uid": job.uid, "annotations": notes}
+        await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
+        log.info("job.evicted", job=str(job.key), reason=eviction.reason, why=eviction.message)
+
+    async def reset(self, job: WorkerJob, body: Json) -> None:
+        """Make a Job whose pods are gone as it was before it was started.
+
+        The start time goes first: while it stands, the template cannot be changed.
+        """
+        if job.pods.started:
+            status = {"metadata": {"uid": job.uid}, "status": {"startTime": None}}
+            body = await self._patch(job, status, "status")
+        patch = batch_job.restore_patch(body)
+        if patch is not None:
+            notes = patch["metadata"]["annotations"]
+            notes[Mirror.RESERVED_AT.value] = None
+            notes[Mirror.PRIORITY.value] = None
+            await self._patch(job, patch)
+        log.info("job.queued_again", job=str(job.key))
+
+    async def _annotate(self, job: WorkerJob, notes: Mapping[str, str | None]) -> None:
+        await self._patch(job, {"metadata": {"uid": job.uid, "annotations": notes}})
+
+    async def _patch(self, job: WorkerJob, body: Json, subresource: str = "") -> Json:
+        name, namespace = job.key.name, job.key.namespace
+        written = await self._client.patch(JOBS, name, body, namespace, subresource=subresource)
+        self._see(written)
+        return written
