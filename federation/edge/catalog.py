@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from federation.api import convert
 from federation.api.names import KUEUE_GROUP, Label
-from federation.core.policies import StopPolicy
+from federation.core.limit_range import LimitItem, summarize
+from federation.core.policies import ResourceRules, StopPolicy
 from federation.core.quantity import QuantityError
 from federation.core.quota import QuotaTree
 from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
@@ -22,21 +23,29 @@ from federation.edge.kube import KubeClient
 from federation.edge.resources import (
     CLUSTER_QUEUES,
     COHORTS,
+    LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
     WORKLOAD_PRIORITY_CLASSES,
     Json,
     Resource,
 )
+from federation.jobs.containers import PodDefaults, limit_items, overhead
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
+DEFAULT_PRIORITY_CLASS = "default"
+"""The WorkloadPriorityClass of jobs that name none, if there is one of this name."""
+
 
 class Catalog:
-    """ClusterQueues, Cohorts, LocalQueues, flavors, namespaces and priority classes."""
+    """ClusterQueues, Cohorts, LocalQueues, flavors, namespaces and priority classes; LimitRanges
+    and RuntimeClasses, which are part of what pods request.
+    """
 
     def __init__(self, client: KubeClient, on_change: Callable[[], None]) -> None:
         """`on_change` is called on every change of any of them."""
@@ -52,6 +61,8 @@ class Catalog:
         self._namespaces = self._keep(NAMESPACES, _labels)
         self._workload_priorities = self._keep(WORKLOAD_PRIORITY_CLASSES, _value)
         self._pod_priorities = self._keep(PRIORITY_CLASSES, _pod_priority)
+        self._limit_ranges = self._keep(LIMIT_RANGES, limit_items)
+        self._runtime_classes = self._keep(RUNTIME_CLASSES, overhead)
 
     def _keep(self, resource: Resource, read: Callable[[Json], T]) -> Store[T]:
         def project(obj: Json) -> T | None:
@@ -104,6 +115,24 @@ class Catalog:
         """Labels by name; not to be changed."""
         return self._named(self._namespaces)
 
+    def pod_defaults(self, namespace: str, rules: ResourceRules | None = None) -> PodDefaults:
+        """What becomes of the requests of pods in a namespace; `rules` are the configuration's."""
+        return PodDefaults(
+            summarize(self._limits.get(namespace, ())),
+            self._named(self._runtime_classes),
+            rules or ResourceRules(),
+        )
+
+    @property
+    def _limits(self) -> dict[str, list[LimitItem]]:
+        """Items of LimitRanges by namespace, in the order of the LimitRanges' names."""
+        if "limits" not in self._by_name:
+            items: dict[str, list[LimitItem]] = {}
+            for (namespace, _), found in sorted(self._limit_ranges.items.items()):
+                items.setdefault(namespace, []).extend(found)
+            self._by_name["limits"] = items
+        return self._by_name["limits"]
+
     def new_tree(self) -> QuotaTree:
         """A tree of the quotas as they are now, with nothing charged."""
         return QuotaTree(self.queues.values(), self.cohorts)
@@ -126,9 +155,12 @@ class Catalog:
         return ""
 
     def priority(self, workload_class: str, pod_class: str) -> tuple[int, Json | None]:
-        """Priority and priorityClassRef of a job: its WorkloadPriorityClass, else its pods' class,
-        else the cluster's default, else 0. Raises KeyError when a named class is missing.
+        """Priority and priorityClassRef of a job: its WorkloadPriorityClass, else the one called
+        `default`, else its pods' class, else the cluster's default (the lowest, if there are
+        several), else 0. Raises KeyError when a class that is named is missing: nothing stands in.
         """
+        if not workload_class and ("", DEFAULT_PRIORITY_CLASS) in self._workload_priorities.items:
+            workload_class = DEFAULT_PRIORITY_CLASS
         if workload_class:
             ref = {"group": KUEUE_GROUP, "kind": "WorkloadPriorityClass"}
             return self._workload_priorities.items["", workload_class], ref | {

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
 from federation.core.facts import LocalJob, ObjectKey, RemoteJob
+from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
+from federation.jobs import admissibility, scaling, template
+from federation.jobs.admission_note import decode_admission, encode_admission, original
 from federation.jobs.mirror import (
     Identity,
     copy_metadata,
@@ -18,7 +22,9 @@ from federation.jobs.mirror import (
     mirrored_attempt,
     without_controller_labels,
 )
-from federation.jobs.pods import pod_set
+from federation.jobs.pods import PodDefaults, pod_set
+
+__all__ = ["decode_admission", "encode_admission"]
 
 Json = dict[str, Any]
 
@@ -38,12 +44,56 @@ def timestamp(text: str | None) -> float:
         return 0.0
 
 
-def pod_sets(job: Json) -> tuple[PodSet, ...]:
-    """One pod set, `main`, of min(parallelism, completions) pods. Raises QuantityError."""
-    spec = job["spec"]
-    parallelism = spec.get("parallelism", 1)
-    completions = spec.get("completions", parallelism)
-    return (pod_set(DEFAULT_POD_SET, min(parallelism, completions), spec["template"]),)
+def pod_sets(job: Json, defaults: PodDefaults | None = None) -> tuple[PodSet, ...]:
+    """One pod set, `main`, of min(parallelism, completions) pods. Raises QuantityError.
+
+    Of a started Job they are the pods that it asked for, not those that admission made of them.
+    """
+    asked = original(job)
+    spec = asked["spec"]
+    pods = pod_set(DEFAULT_POD_SET, scaling.pod_count(spec), spec["template"], defaults=defaults)
+    return (replace(pods, min_count=scaling.min_count(asked)),)
+
+
+def pods_problem(job: Json, defaults: PodDefaults | None = None) -> str:
+    """Why the Job's pods cannot be admitted anywhere (Misconfigured); '' if they can."""
+    asked = original(job)
+    spec = asked["spec"]
+    sets = [(DEFAULT_POD_SET, scaling.pod_count(spec), spec["template"])]
+    return (
+        admissibility.problem(sets, defaults)
+        or scaling.annotation_problem(asked)
+        or _time_problem(asked)
+    )
+
+
+def reclaimable_pods(job: Json, status: Mapping[str, Any] | None = None) -> dict[str, int]:
+    """Pods of each set that need no quota any more. `status` is that of the run (the Job's own
+    by default): a Job that is shown on the management cluster keeps counts of earlier runs.
+    """
+    run = (job.get("status") or {}) if status is None else status
+    return scaling.reclaimable(original(job)["spec"], job["spec"], run)
+
+
+def max_execution_seconds(job: Json) -> int | None:
+    """How long the Job may run in all, from its label; None without a limit."""
+    text = _label(job, Label.MAX_EXEC_TIME_SECONDS)
+    return int(text) if text and not _time_problem(job) else None
+
+
+def _time_problem(job: Json) -> str:
+    text = _label(job, Label.MAX_EXEC_TIME_SECONDS)
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else 0
+    if not text or 1 <= number < 2**31:
+        return ""
+    return (
+        f"label {Label.MAX_EXEC_TIME_SECONDS} is {text!r}: it takes a whole number of seconds"
+        " from 1"
+    )
+
+
+def _label(job: Json, key: Label) -> str:
+    return str((job["metadata"].get("labels") or {}).get(key.value, ""))
 
 
 def condition(status: Mapping[str, Any], kind: str) -> bool:
@@ -56,16 +106,14 @@ def finished(status: Mapping[str, Any]) -> str:
     return next((kind for kind in _TERMINAL if condition(status, kind)), "")
 
 
-def local_job(job: Json) -> LocalJob:
-    """Facts of a Job on the management cluster."""
+def local_job(job: Json, defaults: PodDefaults | None = None) -> LocalJob:
+    """Facts of a Job on the management cluster. `defaults` are those of its namespace there."""
     meta, spec, status = job["metadata"], job["spec"], job.get("status") or {}
     labels = meta.get("labels") or {}
-    problem = _management_problem(spec)
+    problem = _management_problem(spec) or pods_problem(job, defaults)
     sets: tuple[PodSet, ...] = ()
-    try:
-        sets = pod_sets(job)
-    except QuantityError as error:
-        problem = problem or f"a resource request is not valid: {error}"
+    with suppress(QuantityError):  # told in `problem`
+        sets = pod_sets(job, defaults)
     return LocalJob(
         uid=meta["uid"],
         key=ObjectKey(meta["namespace"], meta["name"]),
@@ -94,9 +142,15 @@ def _management_problem(spec: Json) -> str:
     )
 
 
-def remote_manifest(job: Json, identity: Identity) -> Json:
-    """The suspended copy to create on a worker."""
+def remote_manifest(job: Json, identity: Identity, admission: Admission | None = None) -> Json:
+    """The suspended copy to create on a worker.
+
+    If fewer pods were admitted than asked for, the copy has so many: the worker may take still
+    fewer, but not more than the global quota was charged for.
+    """
     spec = copy_spec(job, _DROPPED_SPEC)
+    if admission is not None:
+        spec.update(scaling.scaled(job, _admitted(admission, job), 0))
     without_controller_labels(spec["template"])
     return {
         "apiVersion": API_VERSION,
@@ -186,83 +240,84 @@ def reset_status(status: Mapping[str, Any], now: str) -> Json:
     return {**rest, "ready": 0, "terminating": 0, "conditions": [*kept, suspended]}
 
 
-def admission_patch(job: Json, admission: Admission, flavors: Iterable[ResourceFlavor]) -> Json:
+def admission_patch(
+    job: Json,
+    admission: Admission,
+    flavors: Iterable[ResourceFlavor],
+    updates: Iterable[PodSetUpdate] = (),
+) -> Json:
     """One merge patch that starts a Job where it was admitted.
 
-    The flavors' node labels become node selectors and their tolerations are added. The annotation
-    is the agent's record of what it charged. Only the UID is a precondition: the Job controller
-    writes the status of a new Job at the same moment, and the other writer that matters (the
-    manager, withdrawing the offer) deletes.
+    The flavors' node labels become node selectors and their tolerations are added, so is what
+    admission checks (`updates`) and the topology say; of a Job admitted with fewer pods the
+    parallelism is lowered. The annotation is the agent's record of what it charged, and of what
+    `restore_patch` has to put back. Only the UID is a precondition: the Job controller writes the
+    status of a new Job at the same moment, and the other writer that matters (the manager,
+    withdrawing the offer) deletes.
     """
-    pod_spec = job["spec"]["template"].get("spec") or {}
+    asked = original(job)
+    spec = dict(asked["spec"])
+    before: Json = {}
+    for assignment in _main(admission):
+        done = reclaimable_pods(job).get(DEFAULT_POD_SET, 0)
+        fewer = scaling.scaled(asked, assignment.count, done)
+        before.update({field: spec.get(field) for field in fewer})
+        added = template.additions(assignment, flavors, updates)
+        spec.update(fewer)
+        spec["template"] = template.started(spec["template"], assignment, added)
+    if parts := template.replaced(asked["spec"]["template"], spec["template"]):
+        before["template"] = parts
+    note = encode_admission(admission, before)
+    return {
+        "metadata": {
+            "uid": job["metadata"]["uid"],
+            "annotations": {Mirror.ADMISSION.value: note},
+        },
+        "spec": {**template.merge_patch(job["spec"], spec), "suspend": False},
+    }
+
+
+def start_problem(
+    job: Json,
+    admission: Admission,
+    flavors: Iterable[ResourceFlavor],
+    updates: Iterable[PodSetUpdate] = (),
+) -> str:
+    """Why the Job cannot be started as admitted (FailedToStart): two of the template, the
+    flavors, the topology and the checks set one key to different values. '' if it can.
+    """
+    own = original(job)["spec"]["template"]
+    for assignment in _main(admission):
+        added = template.additions(assignment, flavors, updates)
+        if text := template.conflict(own, assignment, added):
+            return text
+    return ""
+
+
+def restore_patch(job: Json) -> Json | None:
+    """The merge patch that undoes what `admission_patch` changed; None if there is nothing.
+
+    For a Job that is suspended, whose pods are gone and whose status has no startTime any more:
+    before that Kubernetes refuses changes of the template, and the quota is still in use. The
+    record of the admission goes too.
+    """
+    annotations = job["metadata"].get("annotations") or {}
+    if Mirror.ADMISSION.value not in annotations:
+        return None
     patch: Json = {
         "metadata": {
             "uid": job["metadata"]["uid"],
-            "annotations": {Mirror.ADMISSION.value: encode_admission(admission)},
-        },
-        "spec": {"suspend": False},
+            "annotations": {Mirror.ADMISSION.value: None},
+        }
     }
-    selector = {key: value for flavor in flavors for key, value in flavor.node_labels}
-    added = [_wire_toleration(t) for flavor in flavors for t in flavor.tolerations]
-    inject: Json = {}
-    if selector:
-        inject["nodeSelector"] = selector
-    if added:
-        present = pod_spec.get("tolerations") or []
-        inject["tolerations"] = [*present, *(t for t in added if t not in present)]
-    if inject:
-        patch["spec"]["template"] = {"spec": inject}
+    if spec := template.merge_patch(job["spec"], original(job)["spec"]):
+        patch["spec"] = spec
     return patch
 
 
-def _wire_toleration(toleration: Any) -> Json:
-    wire = {"operator": toleration.operator}
-    for key in ("key", "value", "effect"):
-        if getattr(toleration, key):
-            wire[key] = getattr(toleration, key)
-    return wire
+def _main(admission: Admission) -> Iterable[PodSetAssignment]:
+    return (p for p in admission.pod_sets if p.name == DEFAULT_POD_SET)
 
 
-def encode_admission(admission: Admission) -> str:
-    """The admission as annotation text."""
-    body = {
-        "clusterQueue": admission.cluster_queue,
-        "podSets": [
-            {"name": p.name, "count": p.count, "flavors": p.flavors, "usage": p.usage}
-            for p in admission.pod_sets
-        ],
-    }
-    return json.dumps(body, separators=(",", ":"))
-
-
-def decode_admission(text: str) -> Admission | None:
-    """The admission in an annotation; None if there is none or it is not one that can be charged.
-
-    The text can be anybody's: names are text, amounts are whole numbers that are not negative.
-    """
-    try:
-        body = json.loads(text)
-        return Admission(_text(body["clusterQueue"]), tuple(map(_assignment, body["podSets"])))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-
-
-def _assignment(wire: Json) -> PodSetAssignment:
-    return PodSetAssignment(
-        _text(wire["name"]),
-        _amount(wire["count"]),
-        {_text(resource): _text(flavor) for resource, flavor in wire["flavors"].items()},
-        {_text(resource): _amount(amount) for resource, amount in wire["usage"].items()},
-    )
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
-    return value
-
-
-def _amount(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError(f"{value!r} is not an amount")
-    return value
+def _admitted(admission: Admission, job: Json) -> int:
+    return next((p.count for p in _main(admission)), scaling.pod_count(job["spec"]))

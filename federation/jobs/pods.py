@@ -3,53 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from federation.core.quantity import Resources, add, largest, parse_resources
+from federation.core.quantity import Resources
+from federation.core.requests import chargeable
 from federation.core.types import PodSet, Taint, Term, Toleration
+from federation.jobs.containers import NO_DEFAULTS, PodDefaults, read_pod
+from federation.jobs.topology import topology_request
+
+__all__ = ["PodDefaults", "pod_requests", "pod_set", "taints", "tolerations"]
 
 Json = dict[str, Any]
 
 
-def pod_set(name: str, count: int, template: Json) -> PodSet:
-    """A pod set as the core sees it. Raises QuantityError when a request is not a quantity."""
+def pod_set(
+    name: str, count: int, template: Json, *, defaults: PodDefaults | None = None
+) -> PodSet:
+    """A pod set as the core sees it. Raises QuantityError when a request is not a quantity.
+
+    Requests are those of one pod after all defaults and transformations, never negative. A
+    topology request that cannot be read is left out here and told by `admissibility.problem`.
+    """
     spec = template.get("spec") or {}
-    return PodSet(
+    pods = PodSet(
         name=name,
         count=count,
-        requests=pod_requests(spec),
+        requests=pod_requests(spec, defaults),
         node_selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         affinity=_required_terms(spec),
         tolerations=tolerations(spec.get("tolerations")),
     )
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    try:
+        return replace(pods, topology=topology_request(annotations, count))
+    except ValueError:
+        return pods
 
 
-def pod_requests(spec: Json) -> Resources:
-    """What the scheduler reserves for one pod.
+def pod_requests(spec: Json, defaults: PodDefaults | None = None) -> Resources:
+    """What quota has to be found for one pod.
 
-    Kubernetes' rule: the larger of all containers together and of each init container beside the
-    sidecars started before it (init containers that restart always), plus the pod's overhead.
-    Pod-level resources take precedence. Limits stand in for requests that are not given.
+    What the scheduler reserves (containers, init containers, sidecars, overhead and pod-level
+    resources, see `containers`), then excluded prefixes and transformations. Raises QuantityError.
     """
-    running: Resources = {}
-    peak: Resources = {}
-    for container in spec.get("initContainers") or ():
-        wants = _requests(container)
-        if container.get("restartPolicy") == "Always":
-            running = add(running, wants)
-            peak = largest(peak, running)
-        else:
-            peak = largest(peak, add(running, wants))
-    for container in spec.get("containers") or ():
-        running = add(running, _requests(container))
-    total = largest(peak, running)
-    total.update(_requests(spec))
-    return add(total, parse_resources(spec.get("overhead")))
-
-
-def _requests(holder: Json) -> Resources:
-    resources = holder.get("resources") or {}
-    return parse_resources({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+    given = defaults or NO_DEFAULTS
+    return chargeable(read_pod(spec, given).requests(), given.rules)
 
 
 def _required_terms(spec: Json) -> tuple[Term, ...]:
