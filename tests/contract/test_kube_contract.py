@@ -556,6 +556,33 @@ async def test_parallelism_stays_open(running: JobAt) -> None:
     assert done["spec"]["parallelism"] == 2
 
 
+async def test_completions_of_an_indexed_job_follow_its_parallelism(
+    kube: KubeClient, ns: str
+) -> None:
+    """Partial admission lowers both, a stop puts both back, and one alone stays."""
+    spec = {"completionMode": "Indexed", "parallelism": 5, "completions": 5}
+    await kube.create(JOBS, job("a", ns, **spec))
+    made = JobAt(kube, ns)
+    with pytest.raises(Invalid, match="in tandem"):
+        await made.spec(completions=3)
+    done = await made.spec(parallelism=3, completions=3, suspend=False)
+    assert (done["spec"]["parallelism"], done["spec"]["completions"]) == (3, 3)
+    await made.spec(suspend=True)
+    done = await made.spec(parallelism=5, completions=5)
+    assert (done["spec"]["parallelism"], done["spec"]["completions"]) == (5, 5)
+
+
+async def test_the_template_opens_again_without_a_start_time(running: JobAt) -> None:
+    """A stop takes the start time away and then what the start had added to the template."""
+    await running.spec(suspend=True)
+    back = {"spec": {"nodeSelector": {"a": None, "c": "d"}, "tolerations": None}}
+    await running.status(startTime=None, active=0, ready=0, conditions=[condition("Suspended")])
+    done = await running.spec(template=OPEN["nodeSelector"])
+    assert done["spec"]["template"]["spec"]["nodeSelector"] == {"a": "b"}
+    done = await running.spec(template=back)
+    assert done["spec"]["template"]["spec"]["nodeSelector"] == {"c": "d"}
+
+
 async def test_start_time_of_a_running_job_is_fixed(running: JobAt) -> None:
     """It can be neither changed nor removed."""
     for value in (T2, None):

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.fakes.patches import Json, Refused
 
-FROZEN = ("completions", "selector", "managedBy", "completionMode")
+FROZEN = ("selector", "managedBy", "completionMode")
 TEMPLATE_SPEC_OPEN = ("nodeSelector", "tolerations", "affinity", "schedulingGates")
 
 
@@ -49,10 +49,23 @@ def on_update(old: Json, new: Json) -> None:
     for key in FROZEN:
         if old["spec"].get(key) != new["spec"].get(key):
             _refuse(new, f"spec.{key}: Invalid value: field is immutable")
+    _check_completions(old["spec"], new)
     waiting = old["spec"].get("suspend") and not old.get("status", {}).get("startTime")
     kept = [_fixed_part(job["spec"]["template"], bool(waiting)) for job in (old, new)]
     if kept[0] != kept[1]:
         _refuse(new, "spec.template: Invalid value: field is immutable")
+
+
+def _check_completions(before: Json, new: Json) -> None:
+    """Indexed Jobs are elastic: completions may follow parallelism."""
+    after = new["spec"]
+    if before.get("completions") == after.get("completions"):
+        return
+    if after["completionMode"] != "Indexed":
+        _refuse(new, "spec.completions: Invalid value: field is immutable")
+    if after.get("completions") != after["parallelism"]:
+        _refuse(new, "spec.completions: Invalid value: can only be modified in tandem with"
+                     " spec.parallelism")  # fmt: skip
 
 
 def _fixed_part(template: Json, waiting: bool) -> Json:
