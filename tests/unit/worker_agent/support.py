@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from federation.api.names import KUEUE_API, Label, Mirror
@@ -19,6 +20,7 @@ from federation.edge.resources import (
     LOCAL_QUEUES,
     NAMESPACES,
     RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
 from federation.jobs import batch_job
@@ -29,6 +31,7 @@ from worker_agent.workloads import Workloads
 
 Json = dict[str, Any]
 T0 = "2026-01-01T00:00:00Z"
+QUEUED = Select(label_selector=Label.QUEUE_NAME.value)
 
 
 def queue_objects(fake: FakeKube, nominal: int = 4, **spec: Any) -> None:
@@ -50,8 +53,11 @@ def custom(kind: str, name: str, spec: Json, namespace: str = "") -> Json:
     return {"apiVersion": KUEUE_API, "kind": kind, "metadata": meta, "spec": spec}
 
 
-def job(name: str, gpus: int = 1, *, suspend: bool = True, **annotations: str) -> Json:
-    """A Job that asks for gpus in queue lq."""
+def job(
+    name: str, gpus: int = 1, *, suspend: bool = True, of: str = "", **annotations: str
+) -> Json:
+    """A Job that asks for gpus in queue lq, of the WorkloadPriorityClass `of`."""
+    labels = {Label.QUEUE_NAME.value: "lq"} | ({Label.PRIORITY_CLASS.value: of} if of else {})
     container = {"name": "c", "image": "i", "resources": {"requests": {"gpu": str(gpus)}}}
     return {
         "apiVersion": "batch/v1",
@@ -59,7 +65,7 @@ def job(name: str, gpus: int = 1, *, suspend: bool = True, **annotations: str) -
         "metadata": {
             "name": name,
             "namespace": "team",
-            "labels": {Label.QUEUE_NAME.value: "lq"},
+            "labels": labels,
             "annotations": dict(annotations),
         },
         "spec": {
@@ -84,6 +90,10 @@ def mirrored(name: str, gpus: int = 1, *, priority: int = 0, at: str = T0, **mor
     return body
 
 
+def _suspended(value: bool) -> list[Json]:
+    return [{"type": "Suspended", "status": str(value), "reason": "", "message": ""}]
+
+
 def note(gpus: int = 1, queue: str = "cq") -> str:
     """The agent's own note of an admission."""
     assigned = PodSetAssignment("main", 1, {"gpu": "f"}, {"gpu": gpus})
@@ -94,7 +104,8 @@ class Worker:
     """A fake cluster with queues; `running` starts an agent on it."""
 
     def __init__(self, nominal: int = 4, **spec: Any) -> None:
-        self.fake = FakeKube()
+        self.moment = datetime(2026, 1, 1, tzinfo=UTC)
+        self.fake = FakeKube(clock=lambda: self.moment)
         queue_objects(self.fake, nominal, **spec)
         self.epoch = 1
         self.settings = Settings(reactivation_s=0.01)
@@ -104,6 +115,10 @@ class Worker:
     def add(self, *bodies: Json) -> None:
         for body in bodies:
             self.fake.create(JOBS, body)
+
+    def later(self, seconds: float) -> None:
+        """Time passes on the API server."""
+        self.moment += timedelta(seconds=seconds)
 
     def get(self, name: str) -> Json:
         return self.fake.get(JOBS, name, "team")
@@ -120,9 +135,22 @@ class Worker:
     def answered(self, name: str) -> bool:
         return self.started(name) or bool(self.refused(name))
 
-    def run_pods(self, name: str) -> None:
+    def class_of(self, name: str, value: int) -> None:
+        """A WorkloadPriorityClass."""
+        body = {"metadata": {"name": name}, "value": value}
+        self.fake.create(WORKLOAD_PRIORITY_CLASSES, body)
+
+    def run_pods(self, name: str, active: int = 1) -> None:
         """The Job controller started its pods."""
-        status = {"startTime": T0, "active": 1, "ready": 1}
+        self._status(name, startTime=T0, active=active, ready=active, conditions=_suspended(False))
+
+    def stopping(self, name: str, terminating: int = 1) -> None:
+        """The Job controller saw that the Job is suspended: its pods are deleted, some stop yet."""
+        self._status(
+            name, active=None, ready=0, terminating=terminating, conditions=_suspended(True)
+        )
+
+    def _status(self, name: str, **status: Any) -> None:
         self.fake.merge(JOBS, name, {"status": status}, "team", status=True)
 
     def end(self, name: str) -> None:
