@@ -77,7 +77,7 @@ def defaulted(wants: Wants, item: LimitItem | None) -> Wants:
     A limit without a request is the request, as the API server decides when the pod is created;
     the LimitRange's defaults come after that, for what is still missing.
     """
-    requests = {**wants.limits, **wants.requests}
+    requests = {**wants.limits, **wants.requests} if wants.limits else wants.requests
     if item is None:
         return Wants(requests, wants.limits)
     return Wants({**item.default_request, **requests}, {**item.default, **wants.limits})
@@ -85,6 +85,8 @@ def defaulted(wants: Wants, item: LimitItem | None) -> Wants:
 
 def excess(wants: Wants) -> str:
     """Which requests are above their limits; '' if none is."""
+    if not wants.limits:
+        return ""
     return _listed("requests must not exceed limits", _above(wants.requests, wants.limits))
 
 

@@ -60,8 +60,8 @@ def _of_pod(pod: Pod, defaults: PodDefaults) -> Iterator[str]:
         if text := violations(container.wants, defaults.limits.get(CONTAINER)):
             yield f"didn't satisfy LimitRange constraints: {container.where}: {text}"
     yield from _of_wants("pod-level resources", pod.own)
-    total = Wants(pod.requests(), pod.limits())
-    if text := violations(total, defaults.limits.get(POD)):
+    item = defaults.limits.get(POD)
+    if item and (text := violations(Wants(pod.requests(), pod.limits()), item)):
         yield f"didn't satisfy LimitRange constraints: the whole pod: {text}"
 
 
@@ -74,6 +74,6 @@ def _of_wants(where: str, wants: Wants) -> Iterator[str]:
 
 
 def _negative(where: str, amounts: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    names = sorted({name for name, value in amounts if value < 0})
+    names = sorted({name for name, value in amounts if value.numerator < 0})
     if names:
         yield f"{where}: {', '.join(names)} must not be negative"

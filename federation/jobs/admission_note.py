@@ -16,6 +16,7 @@ from federation.jobs.template import put_back
 
 Json = dict[str, Any]
 
+_ORIGINAL = "original"
 _COUNTS = ("parallelism", "completions")
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -27,7 +28,7 @@ def encode_admission(admission: Admission, before: Mapping[str, Any] | None = No
         "podSets": [_wire(assignment) for assignment in admission.pod_sets],
     }
     if before:
-        body["original"] = before
+        body[_ORIGINAL] = before
     return json.dumps(body, separators=(",", ":"))
 
 
@@ -61,8 +62,10 @@ def decode_admission(text: str) -> Admission | None:
 def original(job: Json) -> Json:
     """The Job as it was before it was started; the same object if nothing was changed."""
     text = (job["metadata"].get("annotations") or {}).get(Mirror.ADMISSION.value, "")
+    if _ORIGINAL not in text:
+        return job
     try:
-        before = json.loads(text)["original"]
+        before = json.loads(text)[_ORIGINAL]
         counts = {key: _amount(before[key]) for key in _COUNTS if key in before}
         parts = before.get("template", {})
         template = put_back(job["spec"]["template"], parts) if isinstance(parts, dict) else {}

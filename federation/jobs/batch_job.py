@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -51,8 +50,8 @@ def pod_sets(job: Json, defaults: PodDefaults | None = None) -> tuple[PodSet, ..
     """
     asked = original(job)
     spec = asked["spec"]
-    pods = pod_set(DEFAULT_POD_SET, scaling.pod_count(spec), spec["template"], defaults=defaults)
-    return (replace(pods, min_count=scaling.min_count(asked)),)
+    count, fewest = scaling.pod_count(spec), scaling.min_count(asked)
+    return (pod_set(DEFAULT_POD_SET, count, spec["template"], defaults=defaults, min_count=fewest),)
 
 
 def pods_problem(job: Json, defaults: PodDefaults | None = None) -> str:

@@ -85,7 +85,7 @@ class Pod:
                 peak = merged(peak, beside, max)
             if container.sidecar or not container.init:
                 running = beside
-        own = {name: value for name, value in of(self.own).items() if value >= 0}
+        own = {name: value for name, value in of(self.own).items() if value.numerator >= 0}
         return {**merged(peak, running, max), **own}
 
 
@@ -93,7 +93,8 @@ def _sum(left: Exact, right: Exact) -> dict[str, Fraction]:
     """Added up; what is negative counts nothing, so that it cannot pay for another request."""
     total = dict(left)
     for name, value in right.items():
-        total[name] = total.get(name, NOTHING) + max(value, NOTHING)
+        added = value if value.numerator >= 0 else NOTHING
+        total[name] = total[name] + added if name in total else added
     return total
 
 

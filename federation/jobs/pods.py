@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from federation.core.quantity import Resources
 from federation.core.requests import chargeable
-from federation.core.types import PodSet, Taint, Term, Toleration
+from federation.core.types import PodSet, Taint, Term, Toleration, TopologyRequest
 from federation.jobs.containers import NO_DEFAULTS, PodDefaults, read_pod
 from federation.jobs.topology import topology_request
 
@@ -18,7 +17,12 @@ Json = dict[str, Any]
 
 
 def pod_set(
-    name: str, count: int, template: Json, *, defaults: PodDefaults | None = None
+    name: str,
+    count: int,
+    template: Json,
+    *,
+    defaults: PodDefaults | None = None,
+    min_count: int | None = None,
 ) -> PodSet:
     """A pod set as the core sees it. Raises QuantityError when a request is not a quantity.
 
@@ -26,19 +30,24 @@ def pod_set(
     topology request that cannot be read is left out here and told by `admissibility.problem`.
     """
     spec = template.get("spec") or {}
-    pods = PodSet(
+    return PodSet(
         name=name,
         count=count,
         requests=pod_requests(spec, defaults),
         node_selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         affinity=_required_terms(spec),
         tolerations=tolerations(spec.get("tolerations")),
+        min_count=min_count,
+        topology=_topology(template, count),
     )
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
+
+
+def _topology(template: Json, count: int) -> TopologyRequest | None:
+    annotations = (template.get("metadata") or {}).get("annotations")
     try:
-        return replace(pods, topology=topology_request(annotations, count))
+        return topology_request(annotations, count) if annotations else None
     except ValueError:
-        return pods
+        return None
 
 
 def pod_requests(spec: Json, defaults: PodDefaults | None = None) -> Resources:
