@@ -36,6 +36,8 @@ class Snapshot:
     rules: Rules = field(default_factory=Rules)
     topologies: Mapping[str, FlavorTopology] = field(default_factory=dict)
     usages: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    """UIDs of those whose leaving is assumed at the moment: they cannot leave once more."""
 
     def remove(self, holder: Holder) -> None:
         """Take away what a workload holds."""
@@ -53,11 +55,13 @@ class Snapshot:
         gone = list(holders)
         for holder in gone:
             self.remove(holder)
+        self.gone.update(holder.uid for holder in gone)
         try:
             yield
         finally:
             for holder in gone:
                 self.restore(holder)
+            self.gone.difference_update(holder.uid for holder in gone)
 
     def take_places(self, admission: Admission) -> None:
         """Count the pods of an admission in its topologies."""

@@ -71,11 +71,13 @@ def candidates(
     """Workloads of one queue that hold some of what is scarce and may be evicted."""
     if policy is PreemptionPolicy.NEVER:
         return []
-    scarce, item = need.scarce, need.item
+    scarce, item, gone = need.scarce, need.item, snapshot.gone
     return [
         holder
         for holder in snapshot.holders.get(queue, {}).values()
-        if may_evict(policy, item, holder) and any(fr in holder.usage for fr in scarce)
+        if may_evict(policy, item, holder)
+        and any(fr in holder.usage for fr in scarce)
+        and holder.uid not in gone
     ]
 
 
