@@ -113,11 +113,11 @@ class QuotaNode:
             self.parent.add(fr, rest)
 
     def remove(self, fr: FlavorResource, amount: int) -> None:
-        """Undo `add`."""
+        """Undo `add`, of which a negative amount stays here."""
         usage = self.usage.get(fr, 0)
         above = usage - self.local.get(fr, 0)
         self.usage[fr] = usage - amount
-        if self.parent is not None and above > 0:
+        if self.parent is not None and above > 0 < amount:
             self.parent.remove(fr, min(amount, above))
 
     def add_all(self, amounts: Mapping[FlavorResource, int]) -> None:
