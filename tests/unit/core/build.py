@@ -8,11 +8,14 @@ from typing import Any
 from hypothesis import settings
 
 from federation.core.facts import Binding, LocalJob, ObjectKey, Record, RemoteJob
+from federation.core.policies import Preemption, PreemptionPolicy, QueueingStrategy
 from federation.core.types import (
     Admission,
     ClusterQueue,
     Cohort,
     FlavorQuotas,
+    FlavorResource,
+    Holder,
     LabelSelector,
     Pending,
     PodSet,
@@ -27,6 +30,9 @@ FEW = settings(max_examples=40, deadline=None)
 
 EVERY_NAMESPACE = LabelSelector()
 KEY = ObjectKey("team", "job")
+GPU = FlavorResource("f", "gpu")
+NEVER, LOWER, NEWER, ANY = PreemptionPolicy
+STRICT = QueueingStrategy.STRICT_FIFO
 
 
 def quota(nominal: int, bl: int | None = None, ll: int | None = None) -> Quota:
@@ -64,9 +70,23 @@ def co(name: str, amount: Quota | int = 0, parent: str = "") -> Cohort:
     return Cohort(name, parent, (group("gpu", f=(given,)),))
 
 
+def evicts(
+    within: PreemptionPolicy = NEVER,
+    reclaim: PreemptionPolicy = NEVER,
+    *,
+    borrowing: bool = False,
+    threshold: int | None = None,
+) -> Preemption:
+    """Preemption rules: withinClusterQueue, reclaimWithinCohort, borrowWithinCohort."""
+    return Preemption(within, reclaim, borrowing, threshold)
+
+
+_POD_FIELDS = ("node_selector", "affinity", "tolerations", "min_count", "topology")
+
+
 def pods(count: int = 1, name: str = "main", **more: Any) -> PodSet:
     """Pods that request `more`; keys that are no resource are fields of PodSet."""
-    fields = {k: more.pop(k) for k in ("node_selector", "affinity", "tolerations") if k in more}
+    fields = {k: more.pop(k) for k in _POD_FIELDS if k in more}
     return PodSet(name, count, more, **fields)
 
 
@@ -81,6 +101,54 @@ def item(uid: str = "u", queue: str = "q", *sets: PodSet, **more: Any) -> Pendin
         **more,
     }
     return Pending(uid=uid, cluster_queue=queue, pod_sets=sets or (pods(gpu=1),), **fields)
+
+
+def job(
+    uid: str,
+    queue: str = "q",
+    amount: int | Mapping[str, int] = 1,
+    priority: int = 0,
+    at: float = 1000.0,
+    **more: Any,
+) -> Pending:
+    """A waiting workload of one pod that requests so many gpus, or so much of each resource."""
+    requests = {"gpu": amount} if isinstance(amount, int) else amount
+    return item(uid, queue, PodSet("main", 1, requests), priority=priority, created=at, **more)
+
+
+def holds(
+    uid: str,
+    queue: str = "q",
+    amount: int | Mapping[str, int] = 1,
+    priority: int = 0,
+    at: float = 100.0,
+    **more: Any,
+) -> Holder:
+    """A workload that holds so many gpus of flavor f, or `{"flavor/resource": amount}`.
+
+    `at` is when it was created, and reserved its quota unless `reserved` is given.
+    """
+    amounts = {"f/gpu": amount} if isinstance(amount, int) else amount
+    usage = {FlavorResource(*key.split("/")): n for key, n in amounts.items()}
+    sets = [
+        PodSetAssignment(fr.flavor, 1, {fr.resource: fr.flavor}, {fr.resource: n})
+        for fr, n in usage.items()
+    ]
+    fields: dict[str, Any] = {
+        "namespace": "team",
+        "name": uid,
+        "local_queue": "lq",
+        "reserved": at,
+        **more,
+    }
+    return Holder(
+        uid=uid,
+        priority=priority,
+        created=at,
+        admission=Admission(queue, tuple(sets)),
+        usage=usage,
+        **fields,
+    )
 
 
 def flavors(*names: str) -> dict[str, ResourceFlavor]:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.quota import QuotaTree
+from federation.core.quantity import UNLIMITED, parse_quota
+from federation.core.quota import QuotaNode, QuotaTree
 from federation.core.types import ClusterQueue, Cohort, FlavorResource, Quota
-from tests.unit.core.build import FEW, co, cq, group, one, quota
-
-GPU = FlavorResource("f", "gpu")
+from tests.unit.core.build import FEW, GPU, co, cq, group, one, quota
+from tests.unit.core.stage import charged
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def test_worked_examples(name: str) -> None:
 
 
 def test_a_queue_uses_only_what_it_lists() -> None:
-    """Even if its cohort has quota for other flavors."""
+    """Item 18: even if its cohort has quota for other flavors."""
     tree = QuotaTree(
         [one("1", 10, "c"), cq("2", group("gpu", g=(quota(3),)), cohort="c")], [co("c", 100)]
     )
@@ -109,7 +109,7 @@ def test_limits_mean_nothing_without_a_cohort() -> None:
 
 
 def test_a_cohort_that_is_only_named() -> None:
-    """It exists, with no quota of its own: its queues lend to each other."""
+    """Item 113: it exists, with no quota of its own: its queues lend to each other."""
     tree = QuotaTree([one("1", 10, "named"), one("2", 5, "named")])
 
     assert tree.available("1", GPU) == 15
@@ -135,7 +135,7 @@ def test_a_parent_that_is_only_named() -> None:
     ],
 )
 def test_a_cycle_of_cohorts(cohorts: list[Cohort]) -> None:
-    """Every queue in it or below it has nothing; queues elsewhere are not touched."""
+    """Item 112: queues in it or below it have nothing; queues elsewhere are not touched."""
     tree = QuotaTree([one("in", 5, "x"), one("out", 7), one("named", 3, "other")], cohorts)
 
     assert tree.cyclic == {"in"}
@@ -162,7 +162,79 @@ def test_borrows(used: int, more: int, borrows: bool) -> None:
     tree = QuotaTree([one("1", 10, "c")], [co("c", 100)])
     tree.add("1", {GPU: used})
 
-    assert tree.borrows("1", GPU, more) is borrows
+    assert tree.queues["1"].borrows(GPU, more) is borrows
+    assert tree.queues["1"].within_nominal([GPU])
+
+
+@pytest.mark.parametrize(
+    ("amount", "level", "reclaims"),
+    [
+        (4, 0, True),
+        (5, 1, True),
+        (8, 1, True),
+        (9, 2, True),
+        (14, 2, True),
+        (15, 3, False),
+        (99, 3, False),
+    ],
+)
+def test_borrow_level(amount: int, level: int, reclaims: bool) -> None:
+    """§4: the height of the lowest cohort that has the quota itself; the root's if none has."""
+    tree = QuotaTree(
+        [one("q", 4, "low"), one("near", 4, "low"), one("far", 6, "mid"), one("away", 3, "top")],
+        [co("low", 0, "mid"), co("mid", 0, "top"), co("top")],
+    )
+    assert tree.queues["q"].borrow_level(GPU, amount) == (level, reclaims)
+
+
+def test_borrow_level_without_a_cohort() -> None:
+    """Nothing to borrow from, and nobody to reclaim from."""
+    assert QuotaTree([one("q", 4)]).queues["q"].borrow_level(GPU, 9) == (0, False)
+
+
+def test_local_quota_does_not_count_on_the_way_up() -> None:
+    """What a lending limit keeps back is used first, so less has to be borrowed."""
+    tree = QuotaTree(
+        [one("q", quota(4, ll=1), "low"), one("near", 2, "low"), one("far", 9, "top")],
+        [co("low", 0, "top"), co("top")],
+    )
+    assert tree.queues["q"].borrow_level(GPU, 6) == (1, True), "3 of 6 are local, low has 3"
+    assert tree.queues["q"].borrow_level(GPU, 7) == (2, False)
+
+
+def test_quota_lowered_below_use() -> None:
+    """Item 115: nothing is free until the excess is gone, not even in queues that lend."""
+    queues = [one("1", 10, "c"), one("2", 5, "c")]
+    tree = QuotaTree([one("1", 3, "c"), queues[1]])
+    tree.add("1", {GPU: 10})
+
+    assert tree.queues["1"].available(GPU) == -2
+    assert tree.available("1", GPU) == tree.available("2", GPU) == 0
+    tree.remove("1", {GPU: 5})
+    assert tree.available("2", GPU) == 3
+
+
+def test_a_quota_too_large_to_count_is_unlimited() -> None:
+    """Item 45: sums do not overflow, and what is charged leaves it unlimited."""
+    huge = parse_quota("gpu", "1e30")
+    tree = QuotaTree([one("1", quota(huge), "c"), one("2", quota(huge), "c"), one("3", 7, "c")])
+    assert huge == UNLIMITED
+    for name in ("1", "2", "3"):
+        tree.add(name, {GPU: 2**63 - 1})
+
+    for name in ("1", "2", "3"):
+        assert tree.available(name, GPU) >= UNLIMITED
+        assert tree.potential(name, GPU) >= UNLIMITED
+
+
+def test_an_unlimited_quota_can_be_kept_back() -> None:
+    """A lending limit on it lends just that."""
+    tree = QuotaTree([one("1", quota(UNLIMITED, ll=5), "c"), one("2", 1, "c")])
+
+    assert tree.available("2", GPU) == 6
+    tree.add("1", {GPU: 10**18})
+    assert tree.available("2", GPU) == 6
+    assert tree.available("1", GPU) > 10**30
 
 
 # Laws, over trees drawn at random
@@ -187,30 +259,28 @@ def trees(draw: st.DrawFn) -> tuple[list[ClusterQueue], list[Cohort]]:
 CHARGES = st.lists(st.tuples(st.sampled_from(QUEUES), st.integers(0, 15)), max_size=8)
 
 
-def usage_of_all(tree: QuotaTree) -> dict[str, int]:
-    """Usage at every node, cohorts included."""
-    nodes = {**tree._leaves, **tree._cohorts}
-    return {name: node.usage.get(GPU, 0) for name, node in nodes.items()}
-
-
 @FEW
 @given(trees(), CHARGES, st.randoms(use_true_random=False))
 def test_remove_undoes_add(
     drawn: tuple[list[ClusterQueue], list[Cohort]], charges: list[tuple[str, int]], rng: object
 ) -> None:
-    """In any order, at every node up to the root."""
+    """Items 116 and 119: in any order, at every node up to the root."""
     tree = QuotaTree(*drawn)
     kept, gone = charges[::2], charges[1::2]
     for queue, amount in kept:
         tree.add(queue, {GPU: amount})
-    before = usage_of_all(tree)
+    before = charged(tree)
     for queue, amount in gone:
         tree.add(queue, {GPU: amount})
     rng.shuffle(gone)  # type: ignore[attr-defined]
     for queue, amount in gone:
         tree.remove(queue, {GPU: amount})
 
-    assert usage_of_all(tree) == before
+    assert charged(tree) == before
+
+
+def children(node: QuotaNode) -> list[QuotaNode]:
+    return [*node.cohorts, *node.queues]
 
 
 @FEW
@@ -224,7 +294,7 @@ def test_usage_above_is_what_is_not_local(
         tree.add(queue, {GPU: amount})
 
     for node in tree._cohorts.values():
-        shared = sum(max(0, c.usage.get(GPU, 0) - c.local(GPU)) for c in node.children)
+        shared = sum(max(0, c.usage.get(GPU, 0) - c.local.get(GPU, 0)) for c in children(node))
         assert node.usage.get(GPU, 0) == shared
 
 
@@ -244,6 +314,6 @@ def test_taking_what_is_available(
         tree.add(queue, {GPU: free})
         assert tree.available(queue, GPU) == 0
 
-    for node in (*tree._leaves.values(), *tree._cohorts.values()):
+    for node in (*tree.queues.values(), *tree._cohorts.values()):
         if node.parent is None:
             assert node.usage.get(GPU, 0) <= node.subtree.get(GPU, 0)
