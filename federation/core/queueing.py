@@ -1,35 +1,51 @@
 """The order of waiting workloads and the port behind which they wait.
 
-Order (Kueue): a sticky workload first, then higher priority, then earlier creation, then UID. It
-is encoded in a fixed-width text whose lexical order is that order, so that memory, Redis and
-anything else that sorts text agree.
+Order (Kueue): higher priority, then earlier creation, then UID. It is encoded in a fixed-width
+text whose lexical order is that order, so that memory, Redis and anything else that sorts text
+agree.
 """
 
 from __future__ import annotations
 
 import hashlib
-from bisect import insort
-from collections.abc import Collection, Iterable
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from federation.core.types import Pending
 
 _INT32 = 2**31
 _LATEST_MS = 2**48 - 1
-_ORDER_LENGTH = 1 + 8 + 12
-"""Characters of a member before the UID: sticky mark, inverted priority, milliseconds (hex)."""
+_ORDER_LENGTH = 8 + 12
+"""Characters of a member before the UID: inverted priority, milliseconds (hex)."""
 _SHAPE_LENGTH = 8
-"""Characters of a member behind the UID and a `~`; `pending_index.lua` counts on it too."""
+"""Characters of a member behind the UID and a `~`; `pending_index.lua` counts on both too."""
 
 
-def member(item: Pending, *, sticky: bool = False) -> str:
+class Entry(NamedTuple):
+    """A waiting workload as an index knows it. `member` says where it stands (see `member`)."""
+
+    uid: str
+    generation: int
+    member: str
+
+    @property
+    def shape(self) -> str:
+        """See `shape`."""
+        return shape_of(self.member)
+
+
+def entry(item: Pending) -> Entry:
+    """A workload for the index."""
+    return Entry(item.uid, item.generation, member(item))
+
+
+def member(item: Pending) -> str:
     """The sortable text of a workload; behind its order stand the UID and the shape."""
     priority = min(max(item.priority, -_INT32), _INT32 - 1)
     created = min(max(int(item.created * 1000), 0), _LATEST_MS)
-    order = f"{0 if sticky else 1}{_INT32 - 1 - priority:08x}{created:012x}"
-    return f"{order}{item.uid}~{shape(item)}"
+    return f"{_INT32 - 1 - priority:08x}{created:012x}{item.uid}~{shape(item)}"
 
 
 def shape(item: Pending) -> str:
@@ -39,20 +55,24 @@ def shape(item: Pending) -> str:
     since that decides which worker queues serve it.
     """
     pods = [
-        (p.name, p.count, sorted(p.requests.items()), p.node_selector, p.affinity, p.tolerations)
+        (
+            (p.name, p.count, p.min_count, sorted(p.requests.items())),
+            (p.node_selector, p.affinity, p.tolerations, p.topology),
+        )
         for p in item.pod_sets
     ]
     text = repr((item.namespace, item.local_queue, item.priority, pods))
     return hashlib.blake2b(text.encode(), digest_size=_SHAPE_LENGTH // 2).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How many workloads of a ClusterQueue are ready, parked (did not fit), and held (claimed)."""
+def shape_of(member: str) -> str:
+    """The shape of the workload of a member."""
+    return member[-_SHAPE_LENGTH:]
 
-    ready: int = 0
-    parked: int = 0
-    held: int = 0
+
+def uid_of(member: str) -> str:
+    """The UID of the workload of a member."""
+    return member[_ORDER_LENGTH : -_SHAPE_LENGTH - 1]
 
 
 class IndexLost(Exception):
@@ -66,52 +86,107 @@ class IndexUnavailable(Exception):
 class PendingIndex(Protocol):
     """Where waiting workloads are kept in order. An index only: losing it loses no workload.
 
-    Each workload is in exactly one of ready, parked, held. Every call is safe to repeat, and may
-    raise IndexLost or IndexUnavailable.
+    Each workload is ready or parked in one queue. Changes (enqueue, park, block, reactivate, drop)
+    neither wait nor fail: they take effect in the order of the calls, at the latest before the
+    next reading (heads, claim, waiting) does. A reading raises IndexLost or IndexUnavailable when
+    it, or a change before it, did not get through. `fill` has to follow then; until it does,
+    changes are ignored and readings raise.
     """
 
-    async def enqueue(self, item: Pending, *, sticky: bool = False) -> None:
-        """Make `item` ready. The same generation again only undoes a claim."""
-
-    async def heads(self, queue: str, limit: int, without: Collection[str] = ()) -> list[Pending]:
-        """The first ready workloads of a ClusterQueue, in order, left where they are.
-
-        Those with a shape in `without` are passed over.
+    def enqueue(self, queue: str, entry: Entry) -> None:
+        """Make a workload ready in a queue. One that is there in this generation, or a later one,
+        stays as it is, parked or not; an earlier one is replaced.
         """
 
-    async def park(self, uid: str, generation: int) -> None:
-        """Set a ready workload aside until `reactivate`."""
+    def park(self, uid: str, generation: int) -> None:
+        """Set a ready workload aside until `reactivate`, if it is there in this generation."""
 
-    async def reactivate(self, queues: Iterable[str]) -> None:
-        """Make the parked workloads of these ClusterQueues ready."""
+    def block(self, queue: str, shape: str) -> None:
+        """Set all ready workloads of a shape aside until `reactivate`, and those that follow."""
 
-    async def claim(self, uid: str, generation: int) -> bool:
-        """Move ready to held; False if it is neither, in this generation (lost a race)."""
+    def reactivate(self, queues: Iterable[str]) -> None:
+        """Make all workloads of these queues ready."""
 
-    async def release(self, uid: str) -> None:
-        """Move held back to ready."""
+    def drop(self, uid: str) -> None:
+        """Forget a workload."""
 
-    async def drop(self, uid: str) -> None:
-        """Forget a workload wherever it is."""
+    async def heads(self, queues: Iterable[str]) -> dict[str, Entry]:
+        """The first ready workload of each of these queues, as far as they have one."""
 
-    async def sizes(self, queue: str) -> Sizes:
-        """Counts of one ClusterQueue."""
+    async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
+        """Take ready workloads out, by UID and generation; the UIDs of those that could be.
 
-    async def position(self, uid: str) -> int | None:
-        """How many ready workloads of its queue are ahead; None if it is not ready."""
+        Another one was changed or taken meanwhile.
+        """
+
+    async def waiting(self, queue: str, limit: int) -> list[str]:
+        """UIDs of the first that wait in a queue, in order, ready or not."""
+
+    async def fill(self, entries: Iterable[tuple[str, Entry]]) -> None:
+        """Forget everything and make these ready, each in its queue.
+
+        They are gone through once, at one moment; changes made after that follow.
+        """
 
 
 @dataclass(slots=True)
 class _Queue:
-    ready: list[str] = field(default_factory=list)
+    """`lines` are the ready members by shape, `first` the first of each line not blocked."""
+
+    lines: dict[str, list[str]] = field(default_factory=dict)
+    first: list[str] = field(default_factory=list)
+    blocked: set[str] = field(default_factory=set)
     parked: set[str] = field(default_factory=set)
-    held: set[str] = field(default_factory=set)
+
+    def add(self, member: str) -> None:
+        shape = shape_of(member)
+        line = self.lines.setdefault(shape, [])
+        insort(line, member)
+        if shape not in self.blocked and line[0] == member:
+            if len(line) > 1:
+                _remove(self.first, line[1])
+            insort(self.first, member)
+
+    def remove(self, member: str) -> bool:
+        """Whether it was ready."""
+        shape = shape_of(member)
+        line = self.lines.get(shape, [])
+        was_first = line[:1] == [member]
+        if not _remove(line, member):
+            return False
+        if not line:
+            del self.lines[shape]
+        if was_first and shape not in self.blocked:
+            _remove(self.first, member)
+            if line:
+                insort(self.first, line[0])
+        return True
+
+    def block(self, shape: str) -> None:
+        if shape not in self.blocked:
+            self.blocked.add(shape)
+            if shape in self.lines:
+                _remove(self.first, self.lines[shape][0])
+
+    def reactivate(self) -> None:
+        self.first += [self.lines[shape][0] for shape in self.blocked if shape in self.lines]
+        self.first.sort()
+        self.blocked.clear()
+        for member in self.parked:
+            self.add(member)
+        self.parked.clear()
+
+    def ready(self, member: str) -> bool:
+        return member not in self.parked and shape_of(member) not in self.blocked
 
 
-@dataclass(slots=True)
-class _Entry:
-    item: Pending
-    member: str
+def _remove(members: list[str], member: str) -> bool:
+    """Take it out of a sorted list, if it is there."""
+    at = bisect_left(members, member)
+    if at == len(members) or members[at] != member:
+        return False
+    del members[at]
+    return True
 
 
 class MemoryIndex:
@@ -119,97 +194,77 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._queues: dict[str, _Queue] = {}
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, tuple[str, Entry]] = {}
 
-    def _queue(self, name: str) -> _Queue:
-        return self._queues.setdefault(name, _Queue())
-
-    async def enqueue(self, item: Pending, *, sticky: bool = False) -> None:
+    def enqueue(self, queue: str, entry: Entry) -> None:
         """See PendingIndex."""
-        known = self._entries.get(item.uid)
+        known = self._entries.get(entry.uid)
         if known is not None:
-            if known.item.generation >= item.generation:
-                await self.release(item.uid)
+            if known[1].generation >= entry.generation:
                 return
-            self._remove(item.uid)
-        entry = _Entry(item, member(item, sticky=sticky))
-        self._entries[item.uid] = entry
-        insort(self._queue(item.cluster_queue).ready, entry.member)
+            self._forget(entry.uid)
+        self._entries[entry.uid] = (queue, entry)
+        self._queues.setdefault(queue, _Queue()).add(entry.member)
 
-    async def heads(self, queue: str, limit: int, without: Collection[str] = ()) -> list[Pending]:
+    def park(self, uid: str, generation: int) -> None:
         """See PendingIndex."""
-        texts = (text for text in self._queue(queue).ready if text[-_SHAPE_LENGTH:] not in without)
-        return [
-            self._entries[text[_ORDER_LENGTH : -_SHAPE_LENGTH - 1]].item
-            for text in islice(texts, limit)
-        ]
+        name, known = self._entries.get(uid, ("", None))
+        if known is not None and known.generation == generation:
+            queue = self._queues[name]
+            if queue.remove(known.member):
+                queue.parked.add(known.member)
 
-    async def park(self, uid: str, generation: int) -> None:
+    def block(self, queue: str, shape: str) -> None:
         """See PendingIndex."""
-        entry = self._ready(uid, generation)
-        if entry is not None:
-            queue = self._queue(entry.item.cluster_queue)
-            queue.ready.remove(entry.member)
-            queue.parked.add(uid)
+        self._queues.setdefault(queue, _Queue()).block(shape)
 
-    async def reactivate(self, queues: Iterable[str]) -> None:
+    def reactivate(self, queues: Iterable[str]) -> None:
         """See PendingIndex."""
-        for queue in map(self._queue, queues):
-            queue.ready.extend(self._entries[uid].member for uid in queue.parked)
-            queue.ready.sort()
-            queue.parked.clear()
+        for name in queues:
+            if queue := self._queues.get(name):
+                queue.reactivate()
 
-    async def claim(self, uid: str, generation: int) -> bool:
+    def drop(self, uid: str) -> None:
         """See PendingIndex."""
-        entry = self._ready(uid, generation)
-        if entry is None:
-            known = self._entries.get(uid)
-            held = known and uid in self._queue(known.item.cluster_queue).held
-            return bool(held and known and known.item.generation == generation)
-        queue = self._queue(entry.item.cluster_queue)
-        queue.ready.remove(entry.member)
-        queue.held.add(uid)
-        return True
+        if uid in self._entries:
+            self._forget(uid)
 
-    async def release(self, uid: str) -> None:
+    async def heads(self, queues: Iterable[str]) -> dict[str, Entry]:
         """See PendingIndex."""
-        entry = self._entries.get(uid)
-        if entry is None:
-            return
-        queue = self._queue(entry.item.cluster_queue)
-        if uid in queue.held:
-            queue.held.remove(uid)
-            insort(queue.ready, entry.member)
+        found = {}
+        for name in queues:
+            queue = self._queues.get(name)
+            if queue is not None and queue.first:
+                found[name] = self._entries[uid_of(queue.first[0])][1]
+        return found
 
-    async def drop(self, uid: str) -> None:
+    async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
         """See PendingIndex."""
-        self._remove(uid)
+        claimed = set()
+        for uid, generation in entries.items():
+            name, known = self._entries.get(uid, ("", None))
+            if known is None or known.generation != generation:
+                continue
+            if self._queues[name].ready(known.member):
+                self._forget(uid)
+                claimed.add(uid)
+        return frozenset(claimed)
 
-    async def sizes(self, queue: str) -> Sizes:
+    async def waiting(self, queue: str, limit: int) -> list[str]:
         """See PendingIndex."""
-        known = self._queue(queue)
-        return Sizes(len(known.ready), len(known.parked), len(known.held))
+        if (known := self._queues.get(queue)) is None:
+            return []
+        members = [*known.parked, *(text for line in known.lines.values() for text in line)]
+        return [uid_of(text) for text in sorted(members)[:limit]]
 
-    async def position(self, uid: str) -> int | None:
+    async def fill(self, entries: Iterable[tuple[str, Entry]]) -> None:
         """See PendingIndex."""
-        entry = self._entries.get(uid)
-        if entry is None:
-            return None
-        ready = self._queue(entry.item.cluster_queue).ready
-        return ready.index(entry.member) if entry.member in ready else None
+        self._queues, self._entries = {}, {}
+        for queue, found in entries:
+            self.enqueue(queue, found)
 
-    def _ready(self, uid: str, generation: int) -> _Entry | None:
-        entry = self._entries.get(uid)
-        if entry is None or entry.item.generation != generation:
-            return None
-        return entry if entry.member in self._queue(entry.item.cluster_queue).ready else None
-
-    def _remove(self, uid: str) -> None:
-        entry = self._entries.pop(uid, None)
-        if entry is None:
-            return
-        queue = self._queue(entry.item.cluster_queue)
-        queue.parked.discard(uid)
-        queue.held.discard(uid)
-        if entry.member in queue.ready:
-            queue.ready.remove(entry.member)
+    def _forget(self, uid: str) -> None:
+        name, known = self._entries.pop(uid)
+        queue = self._queues[name]
+        if not queue.remove(known.member):
+            queue.parked.discard(known.member)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Requeue, Wait, run_cycle
 from federation.core.policies import QueueingStrategy, Rules, StopPolicy
-from federation.core.queueing import PendingIndex, member, shape
+from federation.core.queueing import Entry, PendingIndex, entry, shape_of
 from federation.core.quota import QuotaTree
 from federation.core.snapshot import Snapshot
 from federation.core.topology import FlavorTopology
@@ -54,15 +54,23 @@ class _Search:
 class _Line:
     """What is known of one ClusterQueue beside the index.
 
-    `blocked` are shapes that do not fit now, `sticky` the workload that waits for its victims,
-    `lines` the index queues it consists of with the number of workloads that came in there.
+    `blocked` are shapes that do not fit now, `aside` the index queues in which something is set
+    aside, `sticky` the workload that waits for its victims, `lines` the index queues it consists of
+    with the number of workloads that came in there.
     """
 
     blocked: dict[str, Wait] = field(default_factory=dict)
     parked: set[str] = field(default_factory=set)
+    aside: set[str] = field(default_factory=set)
     sticky: str = ""
     generation: int = 0
     lines: dict[str, int] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Nothing is set aside any more."""
+        self.blocked.clear()
+        self.parked.clear()
+        self.aside.clear()
 
 
 class Scheduler:
@@ -75,14 +83,16 @@ class Scheduler:
         self.snapshot = Snapshot({}, {}, {}, QuotaTree(()))
         self._index, self._delay = index, reactivation_s
         self._world = World()
+        self._trees: dict[str, list[str]] = {}
+        """The queues of each tree that take part in cycles."""
         self._holders: dict[str, dict[str, Holder]] = {}
         self._queue_of: dict[str, str] = {}
         self._lines: defaultdict[str, _Line] = defaultdict(_Line)
         self._searches: dict[str, _Search] = {}
-        self._shapes: dict[str, str] = {}
+        self._members: dict[str, str] = {}
         self._dirty: set[str] = set()
         self._reactivations: dict[str, float] = {}
-        self._backoffs: list[tuple[float, str]] = []
+        self._alarms: list[tuple[float, str]] = []
 
     # The state that is decided on
 
@@ -104,6 +114,11 @@ class Scheduler:
             for holder in queue.values():
                 tree.add(holder.cluster_queue, holder.usage)
                 self.snapshot.take_places(holder.admission)
+        self._trees = {}
+        for name in sorted(world.queues):
+            if self._active(name):
+                self._trees.setdefault(tree.root(name), []).append(name)
+        self._line_up({n for n in world.queues if _lines_moved(before, world, n)}, now)
         changed = _changed_queues(before, world)
         for name in world.queues.keys() | before.queues.keys():
             if old_tree.root(name) != tree.root(name):
@@ -156,32 +171,39 @@ class Scheduler:
 
     async def enqueue(self, item: Pending, now: float) -> None:
         """Make a workload wait, or take over what changed about one that waits."""
-        known = self.items.get(item.uid)
-        if known is not None and known != item:
-            await self._take_out(item.uid)
-        self.items[item.uid] = item
-        self._shapes[item.uid] = shape(item)
-        line = self._line_of(item)
-        lines = self._lines[item.cluster_queue].lines
-        lines[line] = lines.get(line, 0) + (known is None or known != item)
-        if item.not_before > now:
-            heapq.heappush(self._backoffs, (item.not_before, item.uid))
-            return
-        await self._index.enqueue(_in_line(item, line))
-        self._touch(item.cluster_queue)
+        self.put(item, now)
 
     async def drop(self, uid: str, now: float) -> None:
+        """A workload does not wait any more, for another reason than its admission."""
+        self.take_out(uid, now)
+
+    def put(self, item: Pending, now: float) -> None:
+        """Make a workload wait, or take over what changed about one that waits."""
+        known = self.items.get(item.uid)
+        if known == item:
+            return
+        if known is not None:
+            self._left(item.uid)
+            self._index.drop(item.uid)
+        found, line = entry(item), self._line_of(item)
+        self.items[item.uid], self._members[item.uid] = item, found.member
+        lines = self._lines[item.cluster_queue].lines
+        lines[line] = lines.get(line, 0) + 1
+        if item.not_before > now:
+            heapq.heappush(self._alarms, (item.not_before, item.uid))
+            return
+        self._index.enqueue(line, found)
+        self._touch(item.cluster_queue)
+
+    def take_out(self, uid: str, now: float) -> None:
         """A workload does not wait any more, for another reason than its admission."""
         item = self.items.get(uid)
         if item is None:
             return
-        await self._take_out(uid)
+        self._left(uid)
+        self._index.drop(uid)
         self._touch(item.cluster_queue)
         self.wake(item.cluster_queue, now)
-
-    async def _take_out(self, uid: str) -> None:
-        self._left(uid)
-        await self._index.drop(uid)
 
     def _left(self, uid: str) -> None:
         item = self.items.pop(uid)
@@ -194,7 +216,7 @@ class Scheduler:
         if line.sticky == uid:
             line.sticky = ""
         self._searches.pop(uid, None)
-        self._shapes.pop(uid, None)
+        self._members.pop(uid, None)
 
     def _line_of(self, item: Pending) -> str:
         """Where it stands in the index: LocalQueues that take turns have a line each."""
@@ -203,9 +225,27 @@ class Scheduler:
             return item.cluster_queue
         return f"{item.cluster_queue}|{item.namespace}/{item.local_queue}"
 
+    def _line_up(self, moved: set[str], now: float) -> None:
+        """LocalQueues of these begin, or cease, to take turns: their workloads change lines."""
+        for name in moved & self._lines.keys():
+            line = self._lines[name]
+            self._index.reactivate(sorted(line.aside))
+            line.forget()
+            line.lines.clear()
+        for item in self.items.values() if moved else ():
+            if item.cluster_queue in moved:
+                name, lines = self._line_of(item), self._lines[item.cluster_queue].lines
+                lines[name] = lines.get(name, 0) + 1
+                self._index.drop(item.uid)
+                if item.not_before <= now:
+                    self._index.enqueue(name, entry(item))
+
     def blocked(self, item: Pending) -> Wait | None:
         """The answer that another workload of the same shape got, if it still holds."""
-        return self._lines[item.cluster_queue].blocked.get(self._shapes.get(item.uid, ""))
+        return self._lines[item.cluster_queue].blocked.get(self._shape(item.uid))
+
+    def _shape(self, uid: str) -> str:
+        return shape_of(self._members.get(uid, ""))
 
     # Waking
 
@@ -220,7 +260,7 @@ class Scheduler:
 
     def due(self) -> float | None:
         """When time alone asks for a cycle."""
-        times = [*self._reactivations.values(), *(at for at, _ in self._backoffs[:1])]
+        times = [*self._reactivations.values(), *(at for at, _ in self._alarms[:1])]
         return min(times, default=None)
 
     @property
@@ -235,30 +275,61 @@ class Scheduler:
         else:
             self._dirty.add(self.snapshot.tree.root(queue))
 
-    async def _on_time(self, now: float) -> None:
+    def _on_time(self, now: float) -> None:
         for root in [root for root, at in self._reactivations.items() if at <= now]:
             del self._reactivations[root]
-            await self._reactivate(root)
-        while self._backoffs and self._backoffs[0][0] <= now:
-            _, uid = heapq.heappop(self._backoffs)
+            self._reactivate(root)
+        while self._alarms and self._alarms[0][0] <= now:
+            _, uid = heapq.heappop(self._alarms)
             item = self.items.get(uid)
             if item is not None and item.not_before <= now:
-                await self._index.enqueue(_in_line(item, self._line_of(item)))
-                self._touch(item.cluster_queue)
+                self._again(item)
 
-    async def _reactivate(self, root: str) -> None:
-        tree = self.snapshot.tree
-        names = [name for name in self._lines if tree.root(name) == root]
-        parked = []
-        for name in names:
+    def _again(self, item: Pending) -> None:
+        """Look at a workload whose time has come, parked or not."""
+        line = self._lines[item.cluster_queue]
+        if item.uid in line.parked:
+            line.parked.discard(item.uid)
+            self._index.drop(item.uid)
+        self._index.enqueue(self._line_of(item), entry(item))
+        self._touch(item.cluster_queue)
+
+    def _reactivate(self, root: str) -> None:
+        aside = []
+        for name in self._trees.get(root, ()):
             line = self._lines[name]
-            line.blocked.clear()
-            if line.parked:
-                parked += list(line.lines)
-                line.parked.clear()
-        if parked:
-            await self._index.reactivate(sorted(parked))
+            if line.aside:
+                aside += sorted(line.aside)
+                line.forget()
+        if aside:
+            self._index.reactivate(aside)
         self._dirty.add(root)
+
+    async def refill(self, now: float) -> None:
+        """Fill the index again with all that waits, after it was lost; all of it is tried again.
+
+        Raises IndexUnavailable when that is not possible now.
+        """
+        for line in self._lines.values():
+            line.forget()
+        self._dirty |= set(self._trees)
+        await self._index.fill(
+            (self._line_of(item), entry(item))
+            for item in self.items.values()
+            if item.not_before <= now
+        )
+
+    async def waiting(self, queue: str, limit: int) -> list[str]:
+        """UIDs of the first that wait in a ClusterQueue, in order.
+
+        Where LocalQueues take turns, those of the one that used least come first.
+        """
+        usages = self.snapshot.usages
+        line = self._lines[queue] if queue in self._lines else _Line()
+        found: list[str] = [line.sticky] if line.sticky else []
+        for name in sorted(line.lines, key=lambda name: (usages.get(_turn(name), 0.0), name)):
+            found += [uid for uid in await self._index.waiting(name, limit) if uid != line.sticky]
+        return found[:limit]
 
     # Cycles
 
@@ -267,23 +338,38 @@ class Scheduler:
 
         Admitted workloads are charged and out of the queues when this returns; whoever cannot
         carry an admission out releases and enqueues it again. `ready` tells whether to go on.
+
+        Raises IndexLost or IndexUnavailable: nothing was decided then, and `refill` has to follow.
+        Everything but a second cycle may be called while one waits for the index.
         """
-        await self._on_time(now)
+        self._on_time(now)
         self.cycles += 1
-        number, tree = self.cycles, self.snapshot.tree
         roots, self._dirty = self._dirty, set()
-        heads = []
-        for name in sorted(self._world.queues):
-            if tree.root(name) in roots and self._active(name):
-                head = await self._head(name)
-                if head is not None:
-                    heads.append(head)
+        names = [name for root in sorted(roots) for name in self._trees.get(root, ())]
+        heads = await self._heads(names)
         tried = {item.uid: self._resumed(item) for item in heads}
-        decisions = run_cycle(heads, self.snapshot, place, tried)
+        decisions = await self._claimed(run_cycle(heads, self.snapshot, place, tried))
         for decision in decisions:
-            if await self._apply(decision, number):
+            if self._apply(decision):
                 self._touch(decision.item.cluster_queue)
         return decisions
+
+    async def _claimed(self, decisions: list[Decision]) -> list[Decision]:
+        """The decisions that still are about what waits, with what is admitted out of the index."""
+        fits = {d.item.uid: d.item.generation for d in decisions if isinstance(d, Fit)}
+        claimed = await self._index.claim(fits) if fits else frozenset()
+        kept = []
+        for decision in decisions:
+            item = decision.item
+            if self.items.get(item.uid) is not item:
+                self._touch(item.cluster_queue)  # it left, or changed, meanwhile
+            elif item.uid in fits and item.uid not in claimed:
+                self._index.drop(item.uid)  # the index had another idea of it
+                self._index.enqueue(self._line_of(item), entry(item))
+                self._touch(item.cluster_queue)
+            else:
+                kept.append(decision)
+        return kept
 
     def _active(self, name: str) -> bool:
         queue = self._world.queues[name]
@@ -292,27 +378,44 @@ class Scheduler:
         flavors = self._world.flavors
         return all(f.flavor in flavors for group in queue.groups for f in group.flavors)
 
-    async def _head(self, name: str) -> Pending | None:
-        line = self._lines[name]
-        if line.sticky and not self._set_aside(line, line.sticky):
-            return self.items[line.sticky]
+    async def _heads(self, names: list[str]) -> list[Pending]:
+        """Whom to try: the first of each queue, as far as it has one."""
+        lines = {name: self._lines[name] for name in names}
+        wanted = [
+            index_queue
+            for line in lines.values()
+            if not self._sticks(line)
+            for index_queue in line.lines
+        ]
+        found = await self._index.heads(wanted) if wanted else {}
         heads = []
-        for index_queue in line.lines:
-            found = await self._index.heads(index_queue, 1, line.blocked)
-            heads += [item for entry in found if (item := await self._known(entry))]
-        if len(heads) > 1:
-            usages = self.snapshot.usages
-            heads.sort(key=lambda i: (usages.get((i.namespace, i.local_queue), 0.0), member(i)))
-        return heads[0] if heads else None
+        for name, line in lines.items():
+            if self._sticks(line):
+                heads.append(self.items[line.sticky])
+                continue
+            entries = [found[index_queue] for index_queue in line.lines if index_queue in found]
+            known = [item for e in entries if (item := self._known(name, e)) is not None]
+            if known:
+                heads.append(min(known, key=self._turn) if len(known) > 1 else known[0])
+        return heads
 
-    def _set_aside(self, line: _Line, uid: str) -> bool:
-        return uid in line.parked or self._shapes.get(uid) in line.blocked
+    def _sticks(self, line: _Line) -> bool:
+        """Whether a workload that waits for its victims is at the front, and not set aside."""
+        uid = line.sticky
+        return bool(uid) and uid not in line.parked and self._shape(uid) not in line.blocked
 
-    async def _known(self, entry: Pending) -> Pending | None:
-        """The workload of an index entry; one that is not known to wait is dropped."""
-        item = self.items.get(entry.uid)
-        if item is None or item.generation != entry.generation:
-            await self._index.drop(entry.uid)
+    def _turn(self, item: Pending) -> tuple[float, str]:
+        """The LocalQueue that used least goes first."""
+        used = self.snapshot.usages.get((item.namespace, item.local_queue), 0.0)
+        return used, self._members[item.uid]
+
+    def _known(self, queue: str, found: Entry) -> Pending | None:
+        """The workload of an index entry; what came in while the index was read is seen next."""
+        item = self.items.get(found.uid)
+        if item is None or item.generation != found.generation or item.cluster_queue != queue:
+            if item is None:
+                self._index.drop(found.uid)
+            self._touch(queue)
             return None
         return item
 
@@ -329,35 +432,41 @@ class Scheduler:
             return ()
         return last.tried
 
-    async def _apply(self, decision: Decision, cycle: int) -> bool:
+    def _apply(self, decision: Decision) -> bool:
         """Do to the queues what a decision asks for; whether that changes what comes next."""
         item = decision.item
         line = self._lines[item.cluster_queue]
         if isinstance(decision, Fit):
-            return await self._admit(decision)
+            self._admit(decision)
+            return True
         before = self._searches.get(item.uid)
         if isinstance(decision, Preempt):
             self._searches.pop(item.uid, None)
             news = self._stick(line, item)
             return news or any(not victim.holder.evicted for victim in decision.victims)
-        self._note_search(item, decision.tried, cycle)
+        self._note_search(item, decision.tried)
         after = self._searches.get(item.uid)
         moved = (after.tried if after else ()) != (before.tried if before else ())
         if decision.requeue is Requeue.PENDING_PREEMPTION:
             return self._stick(line, item) or moved
+        if decision.retry_at is not None:
+            heapq.heappush(self._alarms, (decision.retry_at, item.uid))
         if self._stays(decision):
             return moved
         if decision.requeue in _FOR_THE_SHAPE and decision.retry_at is None:
-            line.blocked[self._shapes[item.uid]] = decision
+            shape = self._shape(item.uid)
+            line.blocked[shape] = decision
+            self._index.block(self._line_of(item), shape)
         else:
             line.parked.add(item.uid)
-            await self._index.park(item.uid, item.generation)
+            self._index.park(item.uid, item.generation)
+        line.aside.add(self._line_of(item))
         return True
 
-    def _note_search(self, item: Pending, tried: Tried, cycle: int) -> None:
+    def _note_search(self, item: Pending, tried: Tried) -> None:
         if tried:
             generation = self._lines[item.cluster_queue].generation
-            self._searches[item.uid] = _Search(tried, cycle, generation)
+            self._searches[item.uid] = _Search(tried, self.cycles, generation)
         else:
             self._searches.pop(item.uid, None)
 
@@ -378,12 +487,9 @@ class Scheduler:
         line.sticky = item.uid
         return True
 
-    async def _admit(self, fit: Fit) -> bool:
+    def _admit(self, fit: Fit) -> None:
         item = fit.item
-        if not await self._index.claim(item.uid, item.generation):
-            return True
-        if self.items.get(item.uid) is item:
-            self._left(item.uid)
+        self._left(item.uid)
         self.hold(
             Holder(
                 uid=item.uid,
@@ -398,11 +504,17 @@ class Scheduler:
                 pods_ready=not self._world.rules.block_admission,
             )
         )
-        return True
 
 
-def _in_line(item: Pending, line: str) -> Pending:
-    return item if line == item.cluster_queue else replace(item, cluster_queue=line)
+def _lines_moved(before: World, after: World, name: str) -> bool:
+    known = before.queues.get(name)
+    return after.queues[name].usage_based is not (known is not None and known.usage_based)
+
+
+def _turn(line: str) -> tuple[str, str]:
+    """Namespace and name of the LocalQueue of a line."""
+    namespace, _, name = line.partition("|")[2].partition("/")
+    return namespace, name
 
 
 def _changed_queues(before: World, after: World) -> set[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.queueing import member, shape
+from federation.core.queueing import member, shape, shape_of, uid_of
 from federation.core.types import Pending, Toleration
 from tests.unit.core.build import FEW, item, pods
 
@@ -22,26 +22,25 @@ ITEMS = st.builds(
 )
 
 
-def rank(entry: tuple[Pending, bool]) -> tuple[bool, int, int, str]:
+def rank(what: Pending) -> tuple[int, int, str]:
     """Kueue's order (§3), at the resolution of a millisecond."""
-    what, sticky = entry
-    return not sticky, -what.priority, int(what.created * 1000), what.uid
+    return -what.priority, int(what.created * 1000), what.uid
 
 
 @FEW
-@given(st.lists(st.tuples(ITEMS, st.booleans()), max_size=12))
-def test_text_order_is_kueues_order(entries: list[tuple[Pending, bool]]) -> None:
-    """Sticky, priority descending, creation ascending, UID: for any items."""
-    by_text = sorted(entries, key=lambda entry: member(entry[0], sticky=entry[1]))
-    assert [rank(entry) for entry in by_text] == sorted(rank(entry) for entry in entries)
+@given(st.lists(ITEMS, max_size=12))
+def test_text_order_is_kueues_order(items: list[Pending]) -> None:
+    """Priority descending, creation ascending, UID: for any items."""
+    assert [rank(what) for what in sorted(items, key=member)] == sorted(rank(i) for i in items)
 
 
 @FEW
-@given(ITEMS, st.booleans())
-def test_uid_and_shape_can_be_cut_out(what: Pending, sticky: bool) -> None:
-    """The index finds the UID from the 22nd character to the last nine, the shape in the last 8."""
-    text = member(what, sticky=sticky)
-    assert (text[21:-9], text[-8:]) == (what.uid, shape(what))
+@given(ITEMS)
+def test_uid_and_shape_can_be_cut_out(what: Pending) -> None:
+    """The index finds the UID from the 21st character to the last nine, the shape in the last 8."""
+    text = member(what)
+    assert (text[20:-9], text[-8:]) == (what.uid, shape(what))
+    assert (uid_of(text), shape_of(text)) == (what.uid, shape(what))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def test_uid_and_shape_can_be_cut_out(what: Pending, sticky: bool) -> None:
 def test_what_is_out_of_range_keeps_the_width(priority: int, created: float) -> None:
     """Hostile values are clamped and do not shift the fields behind them."""
     odd = item("uid", priority=priority, created=created)
-    assert member(odd)[21:-9] == "uid"
+    assert uid_of(member(odd)) == "uid"
 
 
 BASE = item("a", "q", pods(2, gpu=1, cpu=2))
