@@ -139,8 +139,8 @@ class _Search:
     assumed: Usage = field(default_factory=dict)
     lacks: list[tuple[str, Lack]] = field(default_factory=list)
     pod_set: str = ""
-    reasons: list[Reason] = field(default_factory=list)
-    """The most severe of each pod set that was tried."""
+    reason: Reason = Reason.NO_MATCHING_FLAVOR
+    """Of the pod sets that failed."""
 
     def choose(self, members: Sequence[tuple[PodSet, int]], index: int) -> _Choice:
         """Choose flavors for pod sets that go together, and assume them."""
@@ -168,10 +168,11 @@ class _Search:
             reason = self._scan(choice, group, sets, start.get(resource, -1) + 1)
             if reason is not None:
                 group_reasons.append(reason)
-        if choice.failed:
+        if choice.failed:  # nothing is kept of what others of its resources would have got
+            choice.flavors.clear()
+            choice.grades.clear()
             choice.tried.clear()
-        if group_reasons:
-            self.reasons.append(most_severe(group_reasons) or Reason.NO_MATCHING_FLAVOR)
+            self.reason = most_severe(group_reasons) or Reason.NO_MATCHING_FLAVOR
         for resource, flavor in choice.flavors.items():
             key = FlavorResource(flavor, resource)
             self.assumed[key] = self.assumed.get(key, 0) + wanted[resource]
@@ -191,7 +192,7 @@ class _Search:
         best_grades: dict[str, Grade] = {}
         for last in range(start, len(group.flavors)):  # the last one looked at
             name = group.flavors[last].flavor
-            if not self._allowed(name, sets[0], requests):
+            if not self._allowed(name, sets, requests):
                 continue
             lack = self._unsuitable(name, sets)
             if lack is not None:
@@ -216,9 +217,11 @@ class _Search:
             choice.tried[resource] = at
         return least_severe(misfits)
 
-    def _allowed(self, name: str, pods: PodSet, requests: Resources) -> bool:
+    def _allowed(self, name: str, sets: Sequence[PodSet], requests: Resources) -> bool:
         pinned = self.pinned
-        return pinned is None or all(pinned.get((pods.name, r)) == name for r in requests)
+        return pinned is None or any(
+            pinned.get((pods.name, resource)) == name for pods in sets for resource in requests
+        )
 
     def _unsuitable(self, name: str, sets: Sequence[PodSet]) -> Lack | None:
         """Why a flavor is out of the question for these pods, whatever is free."""
@@ -264,7 +267,7 @@ class _Search:
             if lack is not None:
                 self._lack(lack)
                 reasons.append(lack.reason)
-            if is_preferred(worst, grade):
+            if is_preferred(worst, grade, self.market.queue.fungibility.preference):
                 worst = grade
         return worst, grades, reasons
 
@@ -337,5 +340,5 @@ def _outcome(
         preempting=frozenset(preempting),
         tried=tuple(choice.tried for _, _, choice in chosen),
         lacks=tuple(search.lacks),
-        reason=most_severe(search.reasons) or Reason.NO_MATCHING_FLAVOR,
+        reason=search.reason,
     )

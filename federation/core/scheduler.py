@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Requeue, Wait, run_cycle
+from federation.core.matching import selects
 from federation.core.policies import QueueingStrategy, Rules, StopPolicy
 from federation.core.queueing import Entry, PendingIndex, entry, shape_of
 from federation.core.quota import QuotaTree
@@ -31,7 +32,9 @@ _FOR_THE_SHAPE = frozenset({Requeue.NO_FIT, Requeue.NO_CANDIDATES, Requeue.NO_CL
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The queue objects. `namespaces` are labels by name, `topologies` by flavor."""
+    """The queue objects. `namespaces` are labels by name, `topologies` by flavor, `inactive` the
+    queues that admit nothing for a reason that cannot be seen here (their checks are not there).
+    """
 
     queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
     cohorts: tuple[Cohort, ...] = ()
@@ -39,6 +42,7 @@ class World:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     topologies: Mapping[str, FlavorTopology] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
+    inactive: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,15 +299,30 @@ class Scheduler:
         self._touch(item.cluster_queue)
 
     def _reactivate(self, root: str) -> None:
-        aside = []
+        aside, unselected = [], []
         for name in self._trees.get(root, ()):
             line = self._lines[name]
             if line.aside:
                 aside += sorted(line.aside)
+                unselected += [uid for uid in sorted(line.parked) if not self._selected(uid)]
                 line.forget()
         if aside:
             self._index.reactivate(aside)
+        for uid in unselected:
+            self._park(self.items[uid])
         self._dirty.add(root)
+
+    def _selected(self, uid: str) -> bool:
+        """Whether its queue takes workloads of its namespace: nothing else helps it."""
+        item = self.items[uid]
+        queue, labels = self._world.queues[item.cluster_queue], self._world.namespaces
+        return selects(queue.namespace_selector, labels.get(item.namespace, {}))
+
+    def _park(self, item: Pending) -> None:
+        line = self._lines[item.cluster_queue]
+        line.parked.add(item.uid)
+        line.aside.add(self._line_of(item))
+        self._index.park(item.uid, item.generation)
 
     async def refill(self, now: float) -> None:
         """Fill the index again with all that waits, after it was lost; all of it is tried again.
@@ -374,6 +393,8 @@ class Scheduler:
     def _active(self, name: str) -> bool:
         queue = self._world.queues[name]
         if queue.stop is not StopPolicy.NONE or name in self.snapshot.tree.cyclic:
+            return False
+        if name in self._world.inactive:
             return False
         flavors = self._world.flavors
         return all(f.flavor in flavors for group in queue.groups for f in group.flavors)
@@ -457,10 +478,9 @@ class Scheduler:
             shape = self._shape(item.uid)
             line.blocked[shape] = decision
             self._index.block(self._line_of(item), shape)
+            line.aside.add(self._line_of(item))
         else:
-            line.parked.add(item.uid)
-            self._index.park(item.uid, item.generation)
-        line.aside.add(self._line_of(item))
+            self._park(item)
         return True
 
     def _note_search(self, item: Pending, tried: Tried) -> None:
@@ -525,7 +545,7 @@ def _changed_queues(before: World, after: World) -> set[str]:
         if before.flavors.get(name) != after.flavors.get(name)
     }
     everything = before.namespaces != after.namespaces or before.rules != after.rules
-    changed = set()
+    changed = set((before.inactive ^ after.inactive) & after.queues.keys())
     for name, queue in after.queues.items():
         used = {f.flavor for group in queue.groups for f in group.flavors}
         if everything or used & flavors or before.queues.get(name) != queue:
