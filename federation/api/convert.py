@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from federation.api import cluster_queue, cohort, local_queue, quota, resource_flavor, selector
+from federation.api.names import Option
 from federation.api.spelling import normalize
 from federation.core.policies import (
     AdmissionCheck,
@@ -59,6 +60,7 @@ def to_cluster_queue(obj: Json) -> ClusterQueue:
         fair_weight=_weight(spec.fair_sharing),
         usage_based=spec.admission_scope is not None
         and spec.admission_scope.admission_mode == "UsageBasedAdmissionFairSharing",
+        preemptible=preemptible(obj),
     )
 
 
@@ -79,7 +81,14 @@ def to_local_queue(obj: Json) -> LocalQueue:
         cluster_queue=wire.spec.cluster_queue,
         stop=wire.spec.stop_policy,
         fair_weight=_weight(wire.spec.fair_sharing),
+        preemptible=preemptible(obj),
     )
+
+
+def preemptible(obj: Json) -> bool | None:
+    """What the annotation `fedq.io/non-preemptible` of an object says; None if it says nothing."""
+    said = (obj["metadata"].get("annotations") or {}).get(Option.NON_PREEMPTIBLE.value)
+    return {"true": False, "false": True}.get(str(said))
 
 
 def to_flavor(obj: Json) -> ResourceFlavor:

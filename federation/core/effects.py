@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from federation.core.why import Explanation
+
 
 @dataclass(frozen=True, slots=True)
 class CreateWorkload:
@@ -108,10 +110,11 @@ class SetActive:
 
 @dataclass(frozen=True, slots=True)
 class SetWaiting:
-    """Record why the job waits."""
+    """Record why the job waits. `why` has the numbers, if there are any."""
 
     reason: str
     message: str
+    why: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)

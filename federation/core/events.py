@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from federation.core.dispatch import Choice
 from federation.core.facts import LocalJob, Record, RemoteJob
 from federation.core.types import Admission
+from federation.core.why import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class NotPlaced:
-    """The cycle looked at the job and it has to wait."""
+    """The cycle looked at the job and it has to wait. `why` has the numbers, if there are any."""
 
     reason: str
     message: str
+    why: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from federation.core.dispatch import Choice, Refusal
 from federation.core.types import Admission, PodSet
+from federation.core.why import Explanation
 
 
 class ObjectKey(NamedTuple):
@@ -45,6 +46,8 @@ class LocalJob:
     problem: str = ""
     pod_sets: tuple[PodSet, ...] = ()
     status: Mapping[str, Any] = field(default_factory=dict)
+    preemptible: bool | None = None
+    """What its own annotation says; None if it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +114,10 @@ class JobState:
     `remotes` and `refusals` are by cluster. `busy` while effects run: facts still change, nothing
     new is decided. `queued` while the index has the job. `admission` and `choice` are set from the
     decision of the cycle until the binding is in the record. `waits` is (reason, message) of the
-    last cycle that had to leave the job, `queue_problem` why it cannot even be queued. `deadline`
-    is when an unanswered offer is withdrawn, `retry_at` when a failed effect is tried again,
-    `waits_written` when a reason was last written: seconds since the epoch.
+    last cycle that had to leave the job, `why` the numbers behind that, `queue_problem` why it
+    cannot even be queued. `deadline` is when an unanswered offer is withdrawn, `retry_at` when a
+    failed effect is tried again, `waits_written` when a reason was last written: seconds since the
+    epoch.
     """
 
     local: LocalJob | None = None
@@ -126,6 +130,7 @@ class JobState:
     queued: bool = False
     was_running: bool = False
     waits: tuple[str, str] = ("", "")
+    why: Explanation | None = None
     waits_written: float = 0.0
     queue_problem: str = ""
     deadline: float | None = None

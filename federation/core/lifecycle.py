@@ -51,9 +51,9 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
         case on.RemoteAbsent(cluster, version):
             return _remote_absent(state, cluster, version)
         case on.Placed(admission, choice):
-            return replace(state, admission=admission, choice=choice, waits=("", ""))
-        case on.NotPlaced(reason, message):
-            return replace(state, waits=(reason, message))
+            return replace(state, admission=admission, choice=choice, waits=("", ""), why=None)
+        case on.NotPlaced(reason, message, why):
+            return replace(state, waits=(reason, message), why=why)
         case on.QueueMoved():
             return replace(state, queued=False)
         case on.QueueProblem(message):
@@ -121,7 +121,7 @@ def _record_seen(state: JobState, record: Record | None) -> JobState:
                 deadline=None,
             )
     else:
-        state = replace(state, admission=None, choice=None, waits=("", ""), queued=False)
+        state = replace(state, admission=None, choice=None, waits=("", ""), why=None, queued=False)
     return _note_running(state)
 
 

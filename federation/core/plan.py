@@ -88,7 +88,8 @@ def _waiting(state: JobState, record: Record, waits: tuple[str, str], now: float
         return state, ()
     if waits[0] == record.reason and now - state.waits_written < REWRITE_S:
         return state, ()
-    return replace(state, waits_written=now), (do.SetWaiting(*waits),)
+    why = state.why if waits == state.waits else None
+    return replace(state, waits_written=now), (do.SetWaiting(*waits, why),)
 
 
 def _unbound(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:

@@ -79,6 +79,8 @@ class ClusterQueue:
     fair_weight: float = 1.0
     usage_based: bool = False
     """admissionScope UsageBasedAdmissionFairSharing: LocalQueues take turns by what they used."""
+    preemptible: bool | None = None
+    """Whether its workloads may be preempted, if they and their LocalQueue say nothing."""
 
     @property
     def check_names(self) -> tuple[str, ...]:
@@ -105,6 +107,7 @@ class LocalQueue:
     cluster_queue: str
     stop: StopPolicy = StopPolicy.NONE
     fair_weight: float = 1.0
+    preemptible: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

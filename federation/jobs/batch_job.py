@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from federation.api.convert import preemptible
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
 from federation.core.facts import LocalJob, ObjectKey, RemoteJob
 from federation.core.pod_updates import PodSetUpdate
@@ -127,6 +128,7 @@ def local_job(job: Json, defaults: PodDefaults | None = None) -> LocalJob:
         problem=problem,
         pod_sets=sets,
         status=status,
+        preemptible=preemptible(job),
     )
 
 
