@@ -58,10 +58,11 @@ def _shares(waiting: dict[str, Entry], snapshot: Snapshot) -> _Shares:
 
 def _winner(node: QuotaNode, waiting: dict[str, Entry], shares: _Shares) -> Entry | None:
     """The entry that a node sends up; of full ties the first by cohort, then by queue name."""
+    if node.height == 0:
+        entry = waiting.get(node.name)
+        return entry if entry is not None and entry.node is node else None  # or an empty cohort
     best: Entry | None = None
     best_key: tuple[object, ...] = ()
-    if node.height == 0:
-        return waiting.get(node.name)
     for child in (*node.cohorts, *node.queues):
         entry = _winner(child, waiting, shares)
         if entry is None:
