@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -31,15 +30,18 @@ def search(pod_sets: Sequence[PodSet], attempt: Callable[[tuple[int, ...]], T | 
     total = sum(spare)
     if total == 0:
         return None
-    answers: dict[int, T] = {}
-
-    def fits(step: int) -> bool:
-        counts = tuple(
-            pods.count - extra * step // total for pods, extra in zip(pod_sets, spare, strict=True)
+    best: T | None = None
+    low, high = 0, total + 1
+    while low < high:
+        step = (low + high) // 2
+        answer = attempt(
+            tuple(
+                pods.count - extra * step // total
+                for pods, extra in zip(pod_sets, spare, strict=True)
+            )
         )
-        answer = attempt(counts)
-        if answer is not None:
-            answers[step] = answer
-        return answer is not None
-
-    return answers.get(bisect_left(range(total + 1), True, key=fits))
+        if answer is None:
+            low = step + 1
+        else:
+            high, best = step, answer
+    return best
