@@ -95,14 +95,14 @@ def assign(
     pod set and resource, only that flavor.
     """
     search = _Search(market, tried, pinned)
-    chosen: list[tuple[PodSet, int, _Choice]] = []
+    chosen: dict[int, tuple[PodSet, int, _Choice]] = {}
     sizes = list(counts) if counts is not None else [pods.count for pods in pod_sets]
     for members in groups(pod_sets):
         choice = search.choose([(pod_sets[i], sizes[i]) for i in members], members[0])
-        chosen += [(pod_sets[i], sizes[i], choice) for i in members]
+        chosen |= {i: (pod_sets[i], sizes[i], choice) for i in members}
         if choice.mode is Mode.NO_FIT:
             break
-    return _outcome(market, search, chosen)
+    return _outcome(market, search, [chosen[i] for i in sorted(chosen)])
 
 
 def groups(pod_sets: Sequence[PodSet]) -> list[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from federation.core.policies import Rules, UndeclaredResources
 from federation.core.quota import QuotaTree
 from federation.core.reasons import Reason
 from federation.core.requests import remaining
+from federation.core.topology import FlavorTopology
 from federation.core.types import (
     ClusterQueue,
     FlavorResource,
@@ -22,6 +24,7 @@ from federation.core.types import (
     Toleration,
 )
 from tests.unit.core.build import co, cq, flavors, group, pods, quota
+from tests.unit.core.topologies import nodes, topology, unconstrained
 
 SPOT_OD = cq("q", group("cpu", spot=(quota(4000),), od=(quota(10000),)))
 KNOWN = flavors("spot", "od", "f", "g")
@@ -36,6 +39,7 @@ def decide(
     cohort: int | None = None,
     rules: Rules | None = None,
     others: Sequence[ClusterQueue] = (),
+    topologies: Mapping[str, FlavorTopology] | None = None,
 ) -> Assignment:
     """Assign with `used` charged before; nobody can be preempted."""
     cohorts = [] if cohort is None else [co("c", cohort)]
@@ -47,7 +51,7 @@ def decide(
         return Grade(Mode.NO_CANDIDATES, node.borrow_level(fr, amount)[0])
 
     flavors = KNOWN if known is None else known
-    return assign(sets, Market(queue, node, flavors, {}, rules or Rules(), nobody))
+    return assign(sets, Market(queue, node, flavors, topologies or {}, rules or Rules(), nobody))
 
 
 def chosen(result: Assignment) -> list[dict[str, str]]:
@@ -330,3 +334,42 @@ def test_the_first_group_without_a_flavor_ends_the_search() -> None:
     result = refused(decide(queue, pods(cpu=9, memory=9)))
 
     assert {lack.resource for _, lack in result.lacks} == {"memory"}
+
+
+ARRANGED = {
+    "f": ResourceFlavor("f", (("pool", "x"),), topology="T"),
+    "plain": ResourceFlavor("plain"),
+}
+
+
+def together(count: int, name: str, **more: Any) -> PodSet:
+    """Pods of a set that gets its flavors and places with all others of group g."""
+    return pods(count, name, topology=replace(unconstrained(), group="g"), **more)
+
+
+def test_a_group_of_pod_sets_shares_its_flavor() -> None:
+    """Item 101: a leader that asks for other things than its workers; in the order as written."""
+    queue = cq(
+        "q",
+        group("cpu gpu", plain=(quota(9), quota(9)), f=(quota(9), quota(9))),
+    )
+    sets = [together(1, "leader", cpu=1), pods(2, "alone", gpu=1), together(3, "workers", gpu=2)]
+    arranged = {"f": topology(nodes(b={"r": (8,)}))}
+    result = decide(queue, *sets, known=ARRANGED, topologies=arranged)
+
+    assert [(p.name, dict(p.flavors)) for p in result.admission.pod_sets] == [
+        ("leader", {"cpu": "f"}),
+        ("alone", {"gpu": "plain"}),
+        ("workers", {"gpu": "f"}),
+    ]
+    assert [sorted(tried) for tried in result.tried] == [["cpu", "gpu"], ["gpu"], ["cpu", "gpu"]]
+
+
+def test_the_requests_of_a_group_are_added() -> None:
+    """§5.1: the leader fits by itself, with its workers it does not."""
+    queue = cq("q", group("gpu", f=(quota(6),)), cohort="c")
+    sets = [together(1, "leader", gpu=2), together(3, "workers", gpu=2)]
+    arranged = {"f": topology(nodes(b={"r": (8,)}))}
+
+    result = refused(decide(queue, *sets, known=ARRANGED, topologies=arranged, cohort=0))
+    assert "current podset request (8)" in result.explanation()
