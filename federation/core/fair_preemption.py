@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from federation.core.policies import FairStrategy, PreemptionPolicy
 from federation.core.quota import QuotaNode
 from federation.core.reasons import Reason
-from federation.core.shares import Share, borrows_any, share_of
+from federation.core.shares import Share, share_of
 from federation.core.snapshot import Snapshot
-from federation.core.types import Holder
+from federation.core.types import FlavorResource, Holder
 from federation.core.victims import (
     Need,
     Victim,
@@ -45,16 +45,18 @@ def _candidates(snapshot: Snapshot, need: Need) -> list[Holder]:
     node, preemption = need.node, snapshot.queues[need.node.name].preemption
     found = candidates(snapshot, node.name, need, preemption.within_queue)
     if node.parent is not None and preemption.reclaim is not PreemptionPolicy.NEVER:
-        for queue in _queues(node.root):
-            if queue is not node and borrows_any(queue, need.scarce):
+        for queue in _borrowers(node.root, need.scarce):
+            if queue is not node:
                 found += candidates(snapshot, queue.name, need, preemption.reclaim)
     return sorted(found, key=candidate_order(snapshot, node.name))
 
 
-def _queues(cohort: QuotaNode) -> Iterator[QuotaNode]:
+def _borrowers(cohort: QuotaNode, scarce: frozenset[FlavorResource]) -> Iterator[QuotaNode]:
     for child in cohort.cohorts:
-        yield from _queues(child)
-    yield from cohort.queues
+        yield from _borrowers(child, scarce)
+    yield from {
+        name: q for fr in scarce for name, q in cohort.borrowers.get(fr, {}).items()
+    }.values()
 
 
 @dataclass(slots=True)

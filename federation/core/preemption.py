@@ -110,9 +110,8 @@ def _borrowers(
     for child in cohort.cohorts:
         if child is not without and not child.within_nominal(scarce):
             yield from _borrowers(child, without, scarce)
-    for queue in cohort.queues:
-        if queue is not without and not queue.within_nominal(scarce):
-            yield queue
+    found = {name: q for fr in scarce for name, q in cohort.borrowers.get(fr, {}).items()}
+    yield from (queue for queue in found.values() if queue is not without)
 
 
 def _variant(need: Need, holder: Holder, preemption: Preemption, advantage: bool) -> _Variant:

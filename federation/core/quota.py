@@ -33,6 +33,9 @@ class QuotaNode:
     local: Usage = field(default_factory=dict)
     usage: Usage = field(default_factory=dict)
     height: int = 0
+    borrowers: dict[FlavorResource, dict[str, QuotaNode]] = field(default_factory=dict)
+    """Queues right below, by name, that use more than their own quota: preemption asks for them
+    all the time."""
 
     @property
     def root(self) -> QuotaNode:
@@ -107,9 +110,13 @@ class QuotaNode:
 
     def add(self, fr: FlavorResource, amount: int) -> None:
         """Charge `amount`: what local quota does not cover is charged to the parent too."""
-        rest = amount - self.local_available(fr)
-        self.usage[fr] = self.usage.get(fr, 0) + amount
-        if self.parent is not None and rest > 0:
+        usage, rest = self.usage.get(fr, 0) + amount, amount - self.local_available(fr)
+        self.usage[fr] = usage
+        if self.parent is None:
+            return
+        if not self.height and usage > self.subtree.get(fr, 0):
+            self.parent.borrowers.setdefault(fr, {})[self.name] = self
+        if rest > 0:
             self.parent.add(fr, rest)
 
     def remove(self, fr: FlavorResource, amount: int) -> None:
@@ -117,7 +124,11 @@ class QuotaNode:
         usage = self.usage.get(fr, 0)
         above = usage - self.local.get(fr, 0)
         self.usage[fr] = usage - amount
-        if self.parent is not None and above > 0 < amount:
+        if self.parent is None:
+            return
+        if not self.height and usage - amount <= self.subtree.get(fr, 0):
+            self.parent.borrowers.get(fr, {}).pop(self.name, None)
+        if above > 0 < amount:
             self.parent.remove(fr, min(amount, above))
 
     def add_all(self, amounts: Mapping[FlavorResource, int]) -> None:
@@ -185,6 +196,11 @@ class QuotaTree:
                 cyclic.add(queue.name)
             self.queues[queue.name] = self._leaf(queue, queue.cohort in in_cycle)
         self.cyclic = frozenset(cyclic)
+        self._roots = {
+            name: f"cohort/{leaf.root.name}"
+            for name, leaf in self.queues.items()
+            if leaf.parent is not None
+        }
         for node in (*self.queues.values(), *self._cohorts.values()):
             if node.parent is None and node.name not in in_cycle:
                 node.settle()
@@ -218,10 +234,7 @@ class QuotaTree:
 
     def root(self, queue: str) -> str:
         """Name of the tree a queue is in: its top cohort, or the queue itself."""
-        leaf = self.queues.get(queue)
-        if leaf is None or leaf.parent is None:
-            return f"queue/{queue}"
-        return f"cohort/{leaf.root.name}"
+        return self._roots.get(queue) or f"queue/{queue}"
 
     def cohort(self, name: str) -> QuotaNode | None:
         """A cohort, named or implicit."""
