@@ -1,19 +1,27 @@
-"""`python -m worker_agent`: connect to this cluster and to its Lease, run until told to stop."""
+"""`python -m worker_agent`: connect to this cluster and to its Lease, run until told to stop.
+
+`--config FILE` names a Configuration in the format of Kueue's manager.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import signal
 import sys
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 from pydantic import ValidationError
 
+from federation.api import configuration
 from federation.api.names import Label
+from federation.core.policies import RequeueTimestamp
 from federation.edge.catalog import Catalog
+from federation.edge.configuration_file import ConfigurationFileError, load
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
@@ -21,7 +29,7 @@ from federation.edge.resources import JOBS, WORKLOADS
 from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, counted, serve
-from worker_agent.agent import Agent
+from worker_agent.agent import Agent, Settings
 from worker_agent.heartbeat import Heartbeat
 from worker_agent.report import Reporter
 from worker_agent.settings import AgentSettings
@@ -30,7 +38,9 @@ from worker_agent.workloads import Workloads
 log = structlog.get_logger(__name__)
 
 
-async def run(client: KubeClient, heartbeat: Heartbeat, settings: AgentSettings) -> None:
+async def run(
+    client: KubeClient, heartbeat: Heartbeat, settings: AgentSettings, rules: Settings
+) -> None:
     """Read everything, then decide, until cancelled."""
     cluster = settings.cluster
     agent: Agent | None = None
@@ -40,7 +50,7 @@ async def run(client: KubeClient, heartbeat: Heartbeat, settings: AgentSettings)
             agent.quotas_changed()
 
     catalog = Catalog(client, changed)
-    agent = Agent(client, catalog, lambda: heartbeat.epoch)
+    agent = Agent(client, catalog, lambda: heartbeat.epoch, rules)
     workloads = Workloads(client, agent)
     reporter = Reporter(client, catalog, agent, cluster)
     select = Select(label_selector=Label.QUEUE_NAME.value)
@@ -78,7 +88,7 @@ def _problem(informers: list[Informer], heartbeat: Heartbeat) -> Callable[[], st
     return problem
 
 
-async def _main(settings: AgentSettings) -> None:
+async def _main(settings: AgentSettings, rules: Settings) -> None:
     worker = load_endpoint(settings.kubeconfig, settings.context)
     management = load_endpoint(settings.management_kubeconfig)
     async with contextlib.AsyncExitStack() as stack:
@@ -86,22 +96,45 @@ async def _main(settings: AgentSettings) -> None:
         lease = await stack.enter_async_context(KubeClient(management, user_agent="fedq-agent"))
         heartbeat = Heartbeat(lease, settings.cluster, f"agent-{uuid.uuid4()}")
         settle_memory()
-        task = asyncio.create_task(run(client, heartbeat, settings))
+        task = asyncio.create_task(run(client, heartbeat, settings, rules))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         await task
 
 
+def configured(path: Path | None) -> Settings:
+    """What a configuration file says of admission. Raises ConfigurationFileError."""
+    if path is None:
+        return Settings()
+    reading = load(path)
+    for notice in reading.notices:
+        where = ".".join(map(str, notice.path))
+        log.warning("configuration.notice", file=str(path), field=where, notice=notice.message)
+    pods_ready = configuration.to_pods_ready(reading.configuration)
+    return Settings(
+        rules=configuration.to_rules(reading.configuration),
+        resources=configuration.to_resource_rules(reading.configuration),
+        timestamp=pods_ready.timestamp if pods_ready else RequeueTimestamp.EVICTION,
+    )
+
+
 def main() -> int:
-    """Exit code 0 after a signal, 1 when the agent cannot go on, 2 for missing settings."""
+    """Exit code 0 after a signal, 1 when the agent cannot go on, 2 for settings it cannot use."""
+    parser = argparse.ArgumentParser(prog="worker_agent", description="The agent of one worker.")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a Configuration (YAML)")
+    arguments = parser.parse_args()
     try:
         settings = AgentSettings()
+        configure_logging(settings.log_level)
+        rules = configured(arguments.config)
     except ValidationError as error:
         missing = ", ".join(f"FEDQ_{str(e['loc'][0]).upper()}" for e in error.errors())
         print(f"the agent needs these settings in its environment: {missing}", file=sys.stderr)  # noqa: T201  (before logging is set up)
         return 2
-    configure_logging(settings.log_level)
-    return run_program(_main(settings), "agent")
+    except ConfigurationFileError as error:
+        print(error, file=sys.stderr)  # noqa: T201  (a person reads it)
+        return 2
+    return run_program(_main(settings, rules), "agent")
 
 
 if __name__ == "__main__":

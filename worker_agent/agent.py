@@ -19,21 +19,24 @@ from functools import partial
 from federation.api.meta import wire_time
 from federation.api.names import Mirror
 from federation.core.cycle import Decision, Fit, Preempt
-from federation.core.policies import RequeueTimestamp, Rules
+from federation.core.policies import RequeueTimestamp, ResourceRules, Rules
 from federation.core.queueing import MemoryIndex
 from federation.core.quota import QuotaTree
 from federation.core.reasons import Reason
 from federation.core.scheduler import REACTIVATION_S, Scheduler, World
-from federation.core.types import ResourceFlavor
+from federation.core.types import Holder, ResourceFlavor
+from federation.core.why import Explainer, preemption_message
 from federation.edge.catalog import Catalog
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
 from federation.jobs import batch_job
 from federation.jobs.eviction_note import Eviction
+from federation.jobs.pods import PodDefaults
 from worker_agent import texts
 from worker_agent.book import Book
 from worker_agent.copies import Copies
 from worker_agent.facts import Stage, WorkerJob
+from worker_agent.lines import Lines
 from worker_agent.texts import Waiting
 from worker_agent.views import Standing, holder, pending
 from worker_agent.writes import Jobs, Queue
@@ -44,6 +47,7 @@ class Settings:
     """What the configuration says, and where time comes from (seconds since the epoch)."""
 
     rules: Rules = field(default_factory=Rules)
+    resources: ResourceRules = field(default_factory=ResourceRules)
     timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION
     reactivation_s: float = REACTIVATION_S
     clock: Callable[[], float] = time.time
@@ -61,7 +65,7 @@ class Agent:
     ) -> None:
         """`epoch` is the current one of this cluster's Lease: offers of an older one are void."""
         self.settings = settings or Settings()
-        self.book = Book(self._touch, lambda namespace: None)
+        self.book = Book(self._touch, self._pod_defaults)
         self.scheduler = Scheduler(MemoryIndex(), self.settings.reactivation_s)
         self.decided_version = 0
         self.waits: dict[str, Waiting] = {}
@@ -71,7 +75,8 @@ class Agent:
         self._catalog, self._epoch = catalog, epoch
         self._writes = Queue(self._touch)
         self._jobs = Jobs(client, self.book.see)
-        self._copies = Copies(self.scheduler)
+        self._lines = Lines(self.scheduler)
+        self._copies = Copies(self.scheduler, self._lines)
         self._evicting: dict[str, Eviction] = {}
         self._dirty: dict[str, None] = {}
         self._untold: set[str] = set()
@@ -107,6 +112,9 @@ class Agent:
         self._wake.set()
         self.on_change(uid)
 
+    def _pod_defaults(self, namespace: str) -> PodDefaults:
+        return self._catalog.pod_defaults(namespace, self.settings.resources)
+
     # The loop
 
     async def run(self) -> None:
@@ -138,14 +146,17 @@ class Agent:
             due = self.scheduler.due()
             if not self._dirty and not self.scheduler.ready and (due is None or due > now):
                 break
-            for decision in await self.scheduler.cycle(now):
-                self._act(decision, now)
+            decisions = await self.scheduler.cycle(now)
+            explainer = Explainer(self.scheduler.snapshot)
+            for decision in decisions:
+                self._act(decision, explainer, now)
             await asyncio.sleep(0)  # let the watches and the heartbeat through
         await self._tell(now)
         self.decided_version = version
 
     def _configure(self, now: float) -> None:
         self._stale_quotas = False
+        self.book.refresh_defaults()
         catalog = self._catalog
         world = World(
             queues=catalog.queues,
@@ -155,6 +166,7 @@ class Agent:
             rules=self.settings.rules,
         )
         self.scheduler.configure(world, now)
+        self._untold.update(self._lines.configured())
         self._dirty |= dict.fromkeys(self.jobs)
 
     # From Jobs to the scheduler
@@ -171,7 +183,7 @@ class Agent:
         stage = job.stage
         if stage in (Stage.RUNNING, Stage.STOPPING):
             await self._leave(uid, now)
-            self._hold(job)
+            self._hold(job, now)
             return
         self._evicting.pop(uid, None)
         self.scheduler.release(uid, now)
@@ -193,13 +205,16 @@ class Agent:
             self._evicting.pop(uid, None)
         self.waits.pop(uid, None)
 
-    def _hold(self, job: WorkerJob) -> None:
+    def _hold(self, job: WorkerJob, now: float) -> None:
         assert job.admission is not None
         eviction = self._evicting.get(job.uid)
         held = holder(job, job.admission, self.priority(job)[0], evicted=eviction is not None)
         if not self.settings.rules.block_admission:  # nobody asks: spare the changes
             held = replace(held, pods_ready=True)
+        before = self.scheduler.holder(job.uid)
         self.scheduler.hold(held)
+        if before is not None and _helps(before, held):
+            self.scheduler.wake(held.cluster_queue, now)
         if job.stage is Stage.STOPPING:
             self._evicting.pop(job.uid, None)
         elif eviction is not None and job.pods.started:
@@ -264,7 +279,7 @@ class Agent:
 
     # From decisions to writes
 
-    def _act(self, decision: Decision, now: float) -> None:
+    def _act(self, decision: Decision, explainer: Explainer, now: float) -> None:
         uid = decision.item.uid
         job = self.jobs.get(uid)
         if job is None or job.stage is not Stage.WAITING:  # changed since it was queued
@@ -275,11 +290,12 @@ class Agent:
         else:
             if isinstance(decision, Preempt):
                 self._preempt(decision, now)
+            self._lines.note(decision)
             self._untold.discard(uid)
             if job.mirrored:
                 self._copies.decided(uid, decision)
             else:
-                self._set_aside(job, texts.of(decision))
+                self._set_aside(job, texts.of(decision, explainer))
 
     def _admit(self, job: WorkerJob, fit: Fit, now: float) -> None:
         self.waits.pop(job.uid, None)
@@ -314,7 +330,9 @@ class Agent:
             held = victim.holder
             if held.evicted:
                 continue
-            text = texts.preempted(victim, item, self.workload_uid(item.uid), self.tree)
+            text = preemption_message(
+                decision, held, victim.reason, self.scheduler.snapshot, self.workload_uid(item.uid)
+            )
             self._evicting[held.uid] = Eviction(
                 Reason.PREEMPTED.value, text, _stamp(now), victim.reason.value
             )
@@ -329,12 +347,12 @@ class Agent:
         for uid in self._copies.undecided():
             until = _stamp(self._copies.wait_for_victims(uid, now))
             self._write(self.jobs[uid], partial(self._decide_later, until))
-        for uid in self._untold & self.scheduler.items.keys():
-            if uid in self.jobs:
-                self._set_aside(
-                    self.jobs[uid], texts.not_tried(self.scheduler, self.scheduler.items[uid])
-                )
-        self._untold.clear()
+        explainer, items = Explainer(self.scheduler.snapshot), self.scheduler.items
+        for uid in self._untold & items.keys() & self.jobs.keys():
+            why = self._lines.why(items[uid], explainer)
+            self._set_aside(self.jobs[uid], why)
+            if why.reason != Reason.PENDING_EVALUATION:
+                self._untold.discard(uid)
 
     async def _decide_later(self, until: str, job: WorkerJob) -> None:
         await self._jobs.decide_later(job, until)
@@ -352,6 +370,12 @@ class Agent:
 
         assert self._tasks is not None
         self._writes.add(self._tasks, job, run)
+
+
+def _helps(before: Holder, after: Holder) -> bool:
+    """Whether a change of what holds quota may let others in."""
+    less = any(after.usage.get(key, 0) < amount for key, amount in before.usage.items())
+    return less or before.priority != after.priority
 
 
 def _stamp(moment: float) -> str:

@@ -14,13 +14,14 @@ class Book:
     """Informer handler. `changed` hears of each Job that has to be looked at."""
 
     def __init__(
-        self, changed: Callable[[str], None], defaults: Callable[[str], PodDefaults | None]
+        self, changed: Callable[[str], None], defaults: Callable[[str], PodDefaults]
     ) -> None:
         """`defaults` are those of the pods of a namespace."""
         self.jobs: dict[str, WorkerJob] = {}
         self.bodies: dict[str, Json] = {}
         self.seen_version = 0
         self._changed, self._defaults = changed, defaults
+        self._known_defaults: dict[str, PodDefaults] = {}
         self._newest: dict[str, int] = {}
         self._deleted = Deletions()
 
@@ -44,7 +45,10 @@ class Book:
 
     def see(self, obj: Json) -> None:
         """Take over what the API server says of one Job, unless newer is known."""
-        job = worker_job(obj, self._defaults(obj["metadata"]["namespace"]))
+        namespace = obj["metadata"]["namespace"]
+        if namespace not in self._known_defaults:
+            self._known_defaults[namespace] = self._defaults(namespace)
+        job = worker_job(obj, self._known_defaults[namespace])
         if job is None or self._deleted.covers(job.uid, job.version):
             return
         known = self.jobs.get(job.uid)
@@ -57,10 +61,15 @@ class Book:
             self._newest[job.local_uid] = attempt
         self._changed(job.uid)
 
-    def read_again(self) -> None:
-        """The defaults of pods have changed."""
-        for body in list(self.bodies.values()):
-            self.see(body)
+    def refresh_defaults(self) -> None:
+        """Read the Jobs again whose pods may request something else now."""
+        found = {namespace: self._defaults(namespace) for namespace in self._known_defaults}
+        changed = {name for name, value in found.items() if value != self._known_defaults[name]}
+        self._known_defaults = found
+        if changed:
+            for body in list(self.bodies.values()):
+                if body["metadata"]["namespace"] in changed:
+                    self.see(body)
 
     def superseded(self, job: WorkerJob) -> bool:
         """Whether a later attempt of the same job is here."""

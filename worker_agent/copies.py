@@ -6,10 +6,12 @@ offer it elsewhere. Only who has workloads stopped for it may wait until they ar
 
 from __future__ import annotations
 
-from federation.core.cycle import Decision, Preempt, Requeue, Wait
+from federation.core.cycle import Decision, Wait
 from federation.core.scheduler import Scheduler
+from federation.core.why import Explainer
 from worker_agent import texts
 from worker_agent.facts import WorkerJob
+from worker_agent.lines import Lines, has_victims
 from worker_agent.texts import Waiting
 
 VICTIMS_MAY_TAKE_S = 60.0
@@ -19,8 +21,8 @@ VICTIMS_MAY_TAKE_S = 60.0
 class Copies:
     """What was decided on the copies that stand in a queue. Times: seconds since the epoch."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, scheduler: Scheduler, lines: Lines) -> None:
+        self._scheduler, self._lines = scheduler, lines
         self._decisions: dict[str, Decision | None] = {}
         self._until: dict[str, float] = {}
 
@@ -46,16 +48,16 @@ class Copies:
     def refusals(self, now: float) -> list[tuple[str, Waiting]]:
         """The copies that get no for an answer, once nothing moves any more, and why."""
         found = []
+        explainer = Explainer(self._scheduler.snapshot)
         for uid, decision in self._decisions.items():
             item = self._scheduler.items.get(uid)
             if item is None:
                 continue
-            if not _has_victims(decision):
-                blocked = self._scheduler.blocked(item) is not None
-                if isinstance(decision, Wait) and not blocked:
-                    found.append((uid, texts.of(decision)))
+            if not has_victims(decision):
+                if isinstance(decision, Wait) and self._scheduler.blocked(item) is None:
+                    found.append((uid, texts.of(decision, explainer)))
                 else:
-                    found.append((uid, texts.not_tried(self._scheduler, item)))
+                    found.append((uid, self._lines.why(item, explainer)))
             elif now >= self._until.get(uid, now + 1):
                 found.append((uid, texts.overdue(VICTIMS_MAY_TAKE_S)))
         return found
@@ -65,16 +67,9 @@ class Copies:
         return [
             uid
             for uid, decision in self._decisions.items()
-            if uid not in self._until and _has_victims(decision)
+            if uid not in self._until and has_victims(decision)
         ]
 
     def wait_for_victims(self, uid: str, now: float) -> float:
         """Give a copy its time; returns until when."""
         return self._until.setdefault(uid, now + VICTIMS_MAY_TAKE_S)
-
-
-def _has_victims(decision: Decision | None) -> bool:
-    """Whether a copy is admitted when workloads are gone that are being stopped."""
-    if isinstance(decision, Wait):
-        return decision.requeue is Requeue.PENDING_PREEMPTION
-    return isinstance(decision, Preempt)

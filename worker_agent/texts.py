@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 from federation.core.cycle import Preempt, Wait
 from federation.core.policies import QueueingStrategy, StopPolicy
-from federation.core.quota import QuotaTree
 from federation.core.reasons import Reason
-from federation.core.scheduler import Scheduler
-from federation.core.types import Pending
-from federation.core.victims import Victim
+from federation.core.snapshot import Snapshot
+from federation.core.why import Explainer
 from worker_agent.facts import WorkerJob
 
 
@@ -24,59 +22,42 @@ class Waiting(NamedTuple):
         return f"{self.reason}: {self.message}"
 
 
-def of(decision: Wait | Preempt) -> Waiting:
-    """What a decision says."""
-    return Waiting(decision.reason.value, decision.message)
+def of(decision: Wait | Preempt, explainer: Explainer) -> Waiting:
+    """What a decision says, with numbers and advice."""
+    found = explainer.explain(decision)
+    return Waiting(found.reason, found.message)
 
 
-def not_tried(scheduler: Scheduler, item: Pending) -> Waiting:
-    """Why a workload was not even looked at: another of its shape was, or another is ahead."""
-    if (blocked := scheduler.blocked(item)) is not None:
-        return of(blocked)
-    snapshot, name = scheduler.snapshot, item.cluster_queue
-    queue = snapshot.queues.get(name)
-    if queue is None:
-        text = f"ClusterQueue {name} does not exist"
-        return Waiting(Reason.MISCONFIGURED.value, text)
-    if queue.stop is not StopPolicy.NONE:
-        text = f"ClusterQueue {name} is stopped ({queue.stop})"
-        return Waiting(Reason.SUSPENDED.value, text)
-    if name in snapshot.tree.cyclic:
-        text = f"the cohorts above {name} form a cycle: break it"
-        return Waiting(Reason.SUSPENDED.value, text)
-    flavors = {f.flavor for group in queue.groups for f in group.flavors}
-    if missing := sorted(flavors - snapshot.flavors.keys()):
-        text = f"ClusterQueue {name} is inactive: there is no ResourceFlavor {', '.join(missing)}"
-        return Waiting(Reason.SUSPENDED.value, text)
-    if queue.strategy is QueueingStrategy.STRICT_FIFO:
-        text = f"ClusterQueue {name} is blocked by the head of its line (StrictFIFO)"
+def idle(queue: str, snapshot: Snapshot) -> Waiting | None:
+    """Why nothing in a queue is looked at; None if its heads are."""
+    found = snapshot.queues.get(queue)
+    if found is None:
+        return Waiting(Reason.MISCONFIGURED.value, f"ClusterQueue {queue} does not exist")
+    flavors = {f.flavor for group in found.groups for f in group.flavors}
+    if found.stop is not StopPolicy.NONE:
+        text = f"ClusterQueue {queue} is stopped ({found.stop})"
+    elif queue in snapshot.tree.cyclic:
+        text = f"the cohorts above {queue} form a cycle: break it"
+    elif missing := sorted(flavors - snapshot.flavors.keys()):
+        text = f"ClusterQueue {queue} is inactive: there is no ResourceFlavor {', '.join(missing)}"
     else:
-        text = f"a workload ahead in ClusterQueue {name} waits for those that it preempts"
+        return None
+    return Waiting(Reason.SUSPENDED.value, text)
+
+
+def behind(queue: str, snapshot: Snapshot, preemptor: str) -> Waiting:
+    """Of a workload that others keep from being looked at. `preemptor` is the one in front that
+    waits for its victims ('' if there is none), as namespace/name.
+    """
+    found = snapshot.queues.get(queue)
+    if found is not None and found.strategy is QueueingStrategy.STRICT_FIFO:
+        text = f"ClusterQueue {queue} is blocked by the head of its line (StrictFIFO)"
+    elif preemptor:
+        text = f"{preemptor} is ahead in ClusterQueue {queue}, and waits for those that it preempts"
+    else:
+        text = f"it has yet to be looked at in ClusterQueue {queue}"
+        return Waiting(Reason.PENDING_EVALUATION.value, text)
     return Waiting(Reason.WAITING_FOR_QUOTA.value, text)
-
-
-_WHY = {
-    Reason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
-    Reason.IN_COHORT_RECLAMATION: "reclamation within the cohort",
-    Reason.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
-    Reason.IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
-}
-
-
-def preempted(victim: Victim, preemptor: Pending, workload_uid: str, tree: QuotaTree) -> str:
-    """Kueue's message of the conditions Evicted and Preempted."""
-    return (
-        f"Preempted to accommodate a workload (UID: {workload_uid or 'UNKNOWN'}, JobUID:"
-        f" {preemptor.uid}) due to {_WHY.get(victim.reason, victim.reason)}; preemptor path:"
-        f" {_path(tree, preemptor.cluster_queue)}; preemptee path:"
-        f" {_path(tree, victim.holder.cluster_queue)}"
-    )
-
-
-def _path(tree: QuotaTree, queue: str) -> str:
-    leaf = tree.queues.get(queue)
-    names = [queue, *(node.name for node in leaf.ancestors())] if leaf else [queue]
-    return "/" + "/".join(reversed(names))
 
 
 def overdue(seconds: float) -> Waiting:

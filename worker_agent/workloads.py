@@ -17,14 +17,14 @@ from federation.api import record as records
 from federation.api.meta import wire_time
 from federation.api.names import ConditionType
 from federation.core.facts import LocalJob, Record
-from federation.core.reasons import Reason
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import WORKLOADS, Json
 from federation.jobs import batch_job
+from federation.jobs.admission_note import original
+from worker_agent import status
 from worker_agent.agent import Agent
 from worker_agent.facts import WorkerJob
-from worker_agent.texts import Waiting
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,8 @@ class Workloads:
         self._waiting: set[str] = set()
         self._writing: set[str] = set()
         self._again: set[str] = set()
-        self._explained: dict[str, float] = {}
+        self._written: dict[str, float] = {}
+        self._ends: dict[str, float] = {}
         self._seen: dict[str, float] = {}
         agent.on_change = self.mark
         agent.workload_uid = self.uid_of
@@ -114,22 +115,37 @@ class Workloads:
         """The next write for one Job; after how many seconds to look again, if at all."""
         job, record = self._agent.jobs.get(uid), self._records.get(uid)
         if job is None or job.terminating:
-            self._explained.pop(uid, None)
-            self._seen.pop(uid, None)
+            for times in (self._written, self._ends, self._seen):
+                times.pop(uid, None)
             return None
         if record is None:
             if job.mirrored and (young := self._first_seen(uid) + COPY_AFTER_S - self._clock()) > 0:
                 return young
             await self._create(job)
             return 0.0
-        now = wire_time(datetime.now(UTC))
-        if job.admission is not None and not record.admitted and not job.finished:
-            await self._patch(record, _admitted(record, job, now))
-        elif job.finished and not record.finished:
-            return await self._finish(job, record, now)
-        elif wait := self._agent.waits.get(uid):
-            return await self._explain(uid, record, wait, now)
+        fields = status.changes(job, record, self._agent.waits.get(uid))
+        if not fields:
+            return None
+        if (later := self._not_yet(job, record, fields)) is not None:
+            return later
+        if "conditions" in fields:
+            now = wire_time(datetime.now(UTC))
+            fields["conditions"] = records.with_conditions(record.status, fields["conditions"], now)
+        await self._patch(record, records.status_patch(record, **fields))
+        self._written[uid] = self._clock()
         return None
+
+    def _not_yet(self, job: WorkerJob, record: Record, fields: Json) -> float | None:
+        """After how many seconds to write something that is not worth a write of its own: the end
+        of a copy, new numbers behind the reason for which a Job waits.
+        """
+        if job.finished and job.mirrored:
+            due = self._ends.setdefault(job.uid, self._clock() + FINISH_AFTER_S)
+        elif _only_numbers(record, fields):
+            due = self._written.get(job.uid, 0.0) + REWRITE_S
+        else:
+            return None
+        return due - self._clock() if self._clock() < due else None
 
     def _clock(self) -> float:
         return asyncio.get_running_loop().time()
@@ -137,32 +153,12 @@ class Workloads:
     def _first_seen(self, uid: str) -> float:
         return self._seen.setdefault(uid, self._clock())
 
-    async def _finish(self, job: WorkerJob, record: Record, now: str) -> float | None:
-        due = self._explained.setdefault(f"end/{job.uid}", self._clock() + FINISH_AFTER_S)
-        if job.mirrored and self._clock() < due:
-            return due - self._clock()
-        self._explained.pop(f"end/{job.uid}", None)
-        text = f"the job ended as {job.finished}"
-        await self._patch(record, records.finish_patch(record, job.finished, text, now))
-        return None
-
-    async def _explain(self, uid: str, record: Record, wait: Waiting, now: str) -> float | None:
-        """A new reason at once, new numbers only now and then."""
-        if (wait.reason, wait.message) == (record.reason, record.message):
-            return None
-        due = self._explained.get(uid, 0.0) + REWRITE_S
-        if wait.reason == record.reason and self._clock() < due:
-            return due - self._clock()
-        self._explained[uid] = self._clock()
-        await self._patch(record, records.waiting_patch(record, wait.reason, wait.message, now))
-        return None
-
     async def _create(self, job: WorkerJob) -> None:
         body = self._agent.body(job.uid)
         if body is None:
             return
         priority, ref = self._agent.priority(job)
-        manifest = records.manifest(body, _as_local(job), batch_job.KIND, priority, ref)
+        manifest = records.manifest(original(body), _as_local(job), batch_job.KIND, priority, ref)
         try:
             self.on_event("ADDED", await self._client.create(WORKLOADS, manifest))
         except AlreadyExists:
@@ -182,23 +178,10 @@ def _as_local(job: WorkerJob) -> LocalJob:
     )  # fmt: skip
 
 
-def _admitted(record: Record, job: WorkerJob, now: str) -> Json:
-    """Reservation and admission are one decision here, and one write."""
-    assert job.admission is not None
-    queue = job.admission.cluster_queue
-    changes = [
-        records.condition(
-            ConditionType.QUOTA_RESERVED,
-            True,
-            Reason.QUOTA_RESERVED.value,
-            f"Quota reserved in ClusterQueue {queue}",
-        ),
-        records.condition(
-            ConditionType.ADMITTED, True, Reason.ADMITTED.value, "The workload is admitted"
-        ),
-    ]
-    return records.status_patch(
-        record,
-        conditions=records.with_conditions(record.status, changes, now),
-        admission=records.write_admission(job.admission),
-    )
+def _only_numbers(record: Record, fields: Json) -> bool:
+    """Whether all that is new is the message of a reason that is written already."""
+    news: list[Json] = fields.get("conditions", [])
+    if fields.keys() != {"conditions"} or len(news) != 1:
+        return False
+    kind, reason = news[0]["type"], news[0]["reason"]
+    return bool(kind == ConditionType.QUOTA_RESERVED and reason == record.reason)

@@ -150,6 +150,16 @@ class Worker:
             name, active=None, ready=0, terminating=terminating, conditions=_suspended(True)
         )
 
+    def succeed(self, name: str, pods: int) -> None:
+        """So many of its pods ended well, and were not replaced."""
+        active = self.get(name)["status"]["active"] - pods
+        self._status(name, active=active, ready=active, succeeded=pods)
+
+    def relabel(self, name: str, queue: str) -> None:
+        """Somebody moves it to another LocalQueue."""
+        labels = {Label.QUEUE_NAME.value: queue}
+        self.fake.merge(JOBS, name, {"metadata": {"labels": labels}}, "team")
+
     def _status(self, name: str, **status: Any) -> None:
         self.fake.merge(JOBS, name, {"status": status}, "team", status=True)
 

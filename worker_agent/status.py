@@ -1,0 +1,124 @@
+"""What the Workload of a Job on the worker should say, from the Job and what it says now.
+
+Conditions, reasons and the moments of their changes are Kueue's (the admission specification,
+section 2.1). Level-triggered: what was missed is caught up with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from federation.api import record as records
+from federation.api.names import ConditionType as Kind
+from federation.core.bookkeeping import EvictionCount, counted, pods_ready_condition
+from federation.core.facts import Record
+from federation.core.reasons import Reason
+from federation.edge.resources import Json
+from worker_agent.facts import Stage, WorkerJob
+from worker_agent.texts import Waiting
+
+_LEFT = (Stage.STOPPED, Stage.WAITING, Stage.DRAINING, Stage.STRAY)
+
+
+def changes(job: WorkerJob, record: Record, waiting: Waiting | None) -> Json:
+    """Fields of the status that have to be written; empty if it says all that it should.
+
+    `conditions` are only those that change, without their times.
+    """
+    status = record.status
+    news = [c for c in _conditions(job, status, waiting) if _differs(status, c)]
+    fields: Json = {"conditions": news} if news else {}
+    stage = job.stage
+    if stage is Stage.RUNNING and job.admission is not None and record.admission is None:
+        fields["admission"] = records.write_admission(job.admission)
+    elif stage in _LEFT and record.admission is not None:
+        fields["admission"] = None
+    if any(c["type"] == Kind.EVICTED and c["status"] == "True" for c in news):
+        fields["schedulingStats"] = {"evictions": _count(job, status)}
+    return fields
+
+
+def _conditions(
+    job: WorkerJob, status: Mapping[str, Any], waiting: Waiting | None
+) -> Iterator[Json]:
+    stage = job.stage
+    if job.finished:
+        reason = Reason.SUCCEEDED if job.finished == "Complete" else Reason.FAILED
+        yield _condition(Kind.FINISHED, True, reason, f"the job ended as {job.finished}")
+    elif stage is Stage.RUNNING and job.admission is not None:
+        yield from _running(job, job.admission.cluster_queue, status)
+    elif stage is Stage.STOPPING:
+        yield from _evicted(job)
+    elif stage in _LEFT:
+        yield from _evicted(job)
+        yield from _left(job, status)
+        if waiting is not None:
+            yield records.condition(Kind.QUOTA_RESERVED, False, waiting.reason, waiting.message)
+    elif job.refused and not job.mirrored and not job.terminating:
+        text = job.refused.partition(": ")[2] or job.refused
+        yield _condition(Kind.FINISHED, True, Reason.FAILED_TO_START, text)
+
+
+def _running(job: WorkerJob, queue: str, status: Mapping[str, Any]) -> Iterator[Json]:
+    text = f"Quota reserved in ClusterQueue {queue}"
+    yield _condition(Kind.QUOTA_RESERVED, True, Reason.QUOTA_RESERVED, text)
+    yield _condition(Kind.ADMITTED, True, Reason.ADMITTED, "The workload is admitted")
+    for kind in (Kind.EVICTED, Kind.PREEMPTED):
+        before = records.find(status, kind)
+        if before is not None and before["status"] == "True":
+            text = f"Previously: {before['message']}"
+            yield _condition(kind, False, Reason.QUOTA_RESERVED, text)
+    yield _pods_ready(job, status, admitted=True)
+
+
+def _pods_ready(job: WorkerJob, status: Mapping[str, Any], *, admitted: bool) -> Json:
+    found = records.find(status, Kind.PODS_READY)
+    before = None if found is None else (found["status"] == "True", found["reason"])
+    ready, reason = pods_ready_condition(admitted, job.pods_ready, before)
+    text = "All pods are ready or have succeeded" if ready else "Not all pods are ready"
+    return _condition(Kind.PODS_READY, ready, reason, text)
+
+
+def _evicted(job: WorkerJob) -> Iterator[Json]:
+    if job.eviction is None:
+        return
+    text = job.eviction.message
+    yield records.condition(Kind.EVICTED, True, job.eviction.reason, text)
+    if job.eviction.reason == Reason.PREEMPTED:
+        yield records.condition(Kind.PREEMPTED, True, job.eviction.cause, text)
+
+
+def _left(job: WorkerJob, status: Mapping[str, Any]) -> Iterator[Json]:
+    """Nothing of it runs any more: what it held is free, and it is in its queue."""
+    if not any(records.is_true(status, kind) for kind in (Kind.QUOTA_RESERVED, Kind.ADMITTED)):
+        return
+    text = job.eviction.message if job.eviction else "The job was suspended"
+    yield _condition(Kind.QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, text)
+    yield _condition(Kind.ADMITTED, False, Reason.NO_RESERVATION, text)
+    yield _pods_ready(job, status, admitted=False)
+    if job.eviction is not None:
+        yield records.condition(Kind.REQUEUED, True, job.eviction.reason, text)
+
+
+def _condition(kind: Kind, true: bool, reason: Reason, text: str) -> Json:
+    return records.condition(kind, true, reason.value, text)
+
+
+def _differs(status: Mapping[str, Any], change: Json) -> bool:
+    found = records.find(status, Kind(change["type"])) or {}
+    return any(found.get(key) != value for key, value in change.items())
+
+
+def _count(job: WorkerJob, status: Mapping[str, Any]) -> list[Json]:
+    """How often it was evicted for each reason, this time included."""
+    assert job.eviction is not None
+    said: Iterable[Json] = (status.get("schedulingStats") or {}).get("evictions") or ()
+    before = tuple(
+        EvictionCount(c["reason"], c.get("underlyingCause", ""), c.get("count", 0)) for c in said
+    )
+    cause = "" if job.eviction.reason == Reason.PREEMPTED else job.eviction.cause
+    return [
+        {"reason": c.reason, "underlyingCause": c.cause, "count": c.count}
+        for c in counted(before, job.eviction.reason, cause)
+    ]
