@@ -29,6 +29,7 @@ from federation.edge.resources import (
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
+    TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
     Json,
     Resource,
@@ -51,16 +52,19 @@ class Catalog:
         """`on_change` is called on every change of any of them."""
         self._on_change = on_change
         self.unreadable: dict[tuple[str, Key], str] = {}
+        self.terminating: set[str] = set()
+        """Names of ClusterQueues that are being deleted."""
         self.informers: list[Informer] = []
         self._by_name: dict[Any, dict[str, Any]] = {}
         self._client = client
-        self._queues = self._keep(CLUSTER_QUEUES, convert.to_cluster_queue)
+        self._queues = self._keep(CLUSTER_QUEUES, self._cluster_queue)
         self._cohorts = self._keep(COHORTS, convert.to_cohort)
         self._local_queues = self._keep(LOCAL_QUEUES, convert.to_local_queue)
         self._flavors = self._keep(RESOURCE_FLAVORS, convert.to_flavor)
         self._namespaces = self._keep(NAMESPACES, _labels)
         self._workload_priorities = self._keep(WORKLOAD_PRIORITY_CLASSES, _value)
         self._pod_priorities = self._keep(PRIORITY_CLASSES, _pod_priority)
+        self._topologies = self._keep(TOPOLOGIES, _levels)
         self._limit_ranges = self._keep(LIMIT_RANGES, limit_items)
         self._runtime_classes = self._keep(RUNTIME_CLASSES, overhead)
 
@@ -79,6 +83,12 @@ class Catalog:
         store: Store[T] = Store(project, self._changed)
         self.informers.append(Informer(self._client, resource, store))
         return store
+
+    def _cluster_queue(self, obj: Json) -> ClusterQueue:
+        terminating = "deletionTimestamp" in obj["metadata"]
+        change = self.terminating.add if terminating else self.terminating.discard
+        change(obj["metadata"]["name"])
+        return convert.to_cluster_queue(obj)
 
     def _changed(self, key: Key, old: object, new: object) -> None:
         self._by_name.clear()
@@ -99,6 +109,11 @@ class Catalog:
     def flavors(self) -> dict[str, ResourceFlavor]:
         """By name; not to be changed."""
         return self._named(self._flavors)
+
+    @property
+    def topologies(self) -> dict[str, tuple[str, ...]]:
+        """Levels (node label keys, widest first) by name; not to be changed."""
+        return self._named(self._topologies)
 
     @property
     def local_queues(self) -> dict[Key, LocalQueue]:
@@ -182,6 +197,10 @@ class Catalog:
 
 def _labels(obj: Json) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
+
+
+def _levels(obj: Json) -> tuple[str, ...]:
+    return tuple(level["nodeLabel"] for level in obj["spec"]["levels"])
 
 
 def _value(obj: Json) -> int:
