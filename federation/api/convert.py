@@ -61,6 +61,7 @@ def to_cluster_queue(obj: Json) -> ClusterQueue:
         usage_based=spec.admission_scope is not None
         and spec.admission_scope.admission_mode == "UsageBasedAdmissionFairSharing",
         preemptible=preemptible(obj),
+        terminating="deletionTimestamp" in obj["metadata"],
     )
 
 

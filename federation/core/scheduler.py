@@ -47,11 +47,17 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Where a search for flavors stopped, in which cycle, and how often quota had changed then."""
+    """Where a search for flavors stopped, in which cycle, and how often quota had changed then.
+
+    `starts` are where searches started since `events` was counted: to start there again would end
+    the same way.
+    """
 
     tried: Tried
     cycle: int
     generation: int
+    events: int = 0
+    starts: frozenset[object] = frozenset()
 
 
 @dataclass(slots=True)
@@ -95,6 +101,8 @@ class Scheduler:
         self._searches: dict[str, _Search] = {}
         self._members: dict[str, str] = {}
         self._dirty: set[str] = set()
+        self._events = 0
+        """How often something happened that asks for a cycle."""
         self._reactivations: dict[str, float] = {}
         self._alarms: list[tuple[float, str]] = []
 
@@ -124,9 +132,13 @@ class Scheduler:
                 self._trees.setdefault(tree.root(name), []).append(name)
         self._line_up({n for n in world.queues if _lines_moved(before, world, n)}, now)
         changed = _changed_queues(before, world)
-        for name in world.queues.keys() | before.queues.keys():
-            if old_tree.root(name) != tree.root(name):
-                changed.add(name)
+        moved = {
+            name
+            for name in world.queues.keys() | before.queues.keys()
+            if old_tree.root(name) != tree.root(name)
+        }
+        left = {old_tree.root(name) for name in moved}  # where they no longer take anything
+        changed |= moved | {name for name in world.queues if old_tree.root(name) in left}
         roots = {tree.root(name) for name in changed}
         for name in world.queues:
             if tree.root(name) in roots:
@@ -183,19 +195,24 @@ class Scheduler:
 
     def put(self, item: Pending, now: float) -> None:
         """Make a workload wait, or take over what changed about one that waits."""
-        known = self.items.get(item.uid)
+        uid, queue = item.uid, self._lines[item.cluster_queue]
+        known = self.items.get(uid)
         if known == item:
             return
+        sticks, search, before = queue.sticky == uid, self._searches.get(uid), self._shape(uid)
         if known is not None:
-            self._left(item.uid)
-            self._index.drop(item.uid)
+            self._left(uid)
+            self._index.drop(uid)
         found, line = entry(item), self._line_of(item)
-        self.items[item.uid], self._members[item.uid] = item, found.member
-        lines = self._lines[item.cluster_queue].lines
-        lines[line] = lines.get(line, 0) + 1
+        self.items[uid], self._members[uid] = item, found.member
+        queue.lines[line] = queue.lines.get(line, 0) + 1
         if item.not_before > now:
-            heapq.heappush(self._alarms, (item.not_before, item.uid))
+            heapq.heappush(self._alarms, (item.not_before, uid))
             return
+        if sticks:
+            queue.sticky = uid
+        if search is not None and before == found.shape:
+            self._searches[uid] = search
         self._index.enqueue(line, found)
         self._touch(item.cluster_queue)
 
@@ -273,6 +290,10 @@ class Scheduler:
         return bool(self._dirty)
 
     def _touch(self, queue: str) -> None:
+        self._events += 1
+        self._look_at(queue)
+
+    def _look_at(self, queue: str) -> None:
         rules = self._world.rules
         if self._world.topologies or rules.block_admission:  # these tie the trees together
             self._dirty |= {self.snapshot.tree.root(name) for name in self._world.queues}
@@ -392,9 +413,9 @@ class Scheduler:
 
     def _active(self, name: str) -> bool:
         queue = self._world.queues[name]
-        if queue.stop is not StopPolicy.NONE or name in self.snapshot.tree.cyclic:
+        if queue.stop is not StopPolicy.NONE or queue.terminating:
             return False
-        if name in self._world.inactive:
+        if name in self.snapshot.tree.cyclic or name in self._world.inactive:
             return False
         flavors = self._world.flavors
         return all(f.flavor in flavors for group in queue.groups for f in group.flavors)
@@ -405,17 +426,16 @@ class Scheduler:
         wanted = [
             index_queue
             for line in lines.values()
-            if not self._sticks(line)
+            if not self._sticks(line) or len(line.lines) > 1
             for index_queue in line.lines
         ]
         found = await self._index.heads(wanted) if wanted else {}
         heads = []
         for name, line in lines.items():
-            if self._sticks(line):
-                heads.append(self.items[line.sticky])
-                continue
             entries = [found[index_queue] for index_queue in line.lines if index_queue in found]
             known = [item for e in entries if (item := self._known(name, e)) is not None]
+            if self._sticks(line):
+                known.append(self.items[line.sticky])
             if known:
                 heads.append(min(known, key=self._turn) if len(known) > 1 else known[0])
         return heads
@@ -425,10 +445,11 @@ class Scheduler:
         uid = line.sticky
         return bool(uid) and uid not in line.parked and self._shape(uid) not in line.blocked
 
-    def _turn(self, item: Pending) -> tuple[float, str]:
-        """The LocalQueue that used least goes first."""
+    def _turn(self, item: Pending) -> tuple[float, bool, str]:
+        """The LocalQueue that used least goes first, then who waits for its victims."""
         used = self.snapshot.usages.get((item.namespace, item.local_queue), 0.0)
-        return used, self._members[item.uid]
+        sticky = self._lines[item.cluster_queue].sticky == item.uid
+        return used, not sticky, self._members[item.uid]
 
     def _known(self, queue: str, found: Entry) -> Pending | None:
         """The workload of an index entry; what came in while the index was read is seen next."""
@@ -460,20 +481,18 @@ class Scheduler:
         if isinstance(decision, Fit):
             self._admit(decision)
             return True
-        before = self._searches.get(item.uid)
         if isinstance(decision, Preempt):
             self._searches.pop(item.uid, None)
             news = self._stick(line, item)
             return news or any(not victim.holder.evicted for victim in decision.victims)
-        self._note_search(item, decision.tried)
-        after = self._searches.get(item.uid)
-        moved = (after.tried if after else ()) != (before.tried if before else ())
+        if self._note_search(item, decision.tried):
+            self._look_at(item.cluster_queue)
         if decision.requeue is Requeue.PENDING_PREEMPTION:
-            return self._stick(line, item) or moved
+            return self._stick(line, item)
         if decision.retry_at is not None:
             heapq.heappush(self._alarms, (decision.retry_at, item.uid))
         if self._stays(decision):
-            return moved
+            return False
         if decision.requeue in _FOR_THE_SHAPE and decision.retry_at is None:
             shape = self._shape(item.uid)
             line.blocked[shape] = decision
@@ -483,12 +502,16 @@ class Scheduler:
             self._park(item)
         return True
 
-    def _note_search(self, item: Pending, tried: Tried) -> None:
-        if tried:
-            generation = self._lines[item.cluster_queue].generation
-            self._searches[item.uid] = _Search(tried, self.cycles, generation)
-        else:
-            self._searches.pop(item.uid, None)
+    def _note_search(self, item: Pending, tried: Tried) -> bool:
+        """Whether the next search starts where none did since something happened."""
+        last = self._searches.get(item.uid)
+        generation = self._lines[item.cluster_queue].generation
+        starts = last.starts if last is not None and last.events == self._events else frozenset()
+        here = _start(tried)
+        self._searches[item.uid] = _Search(
+            tried, self.cycles, generation, self._events, starts | {here}
+        )
+        return here not in starts | {_start(last.tried if last is not None else ())}
 
     def _stays(self, wait: Wait) -> bool:
         """Whether a workload goes back to the front instead of being parked."""
@@ -524,6 +547,17 @@ class Scheduler:
                 pods_ready=not self._world.rules.block_admission,
             )
         )
+
+
+def _start(tried: Tried) -> object:
+    """Where a search behind `tried` starts; empty if at the first flavor of everything."""
+    ahead = (
+        (index, resource, at)
+        for index, known in enumerate(tried)
+        for resource, at in known.items()
+        if at != -1
+    )
+    return tuple(sorted(ahead))
 
 
 def _lines_moved(before: World, after: World, name: str) -> bool:

@@ -81,6 +81,8 @@ class ClusterQueue:
     """admissionScope UsageBasedAdmissionFairSharing: LocalQueues take turns by what they used."""
     preemptible: bool | None = None
     """Whether its workloads may be preempted, if they and their LocalQueue say nothing."""
+    terminating: bool = False
+    """It is being deleted, and admits nothing more."""
 
     @property
     def check_names(self) -> tuple[str, ...]:

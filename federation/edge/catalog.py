@@ -52,12 +52,10 @@ class Catalog:
         """`on_change` is called on every change of any of them."""
         self._on_change = on_change
         self.unreadable: dict[tuple[str, Key], str] = {}
-        self.terminating: set[str] = set()
-        """Names of ClusterQueues that are being deleted."""
         self.informers: list[Informer] = []
         self._by_name: dict[Any, dict[str, Any]] = {}
         self._client = client
-        self._queues = self._keep(CLUSTER_QUEUES, self._cluster_queue)
+        self._queues = self._keep(CLUSTER_QUEUES, convert.to_cluster_queue)
         self._cohorts = self._keep(COHORTS, convert.to_cohort)
         self._local_queues = self._keep(LOCAL_QUEUES, convert.to_local_queue)
         self._flavors = self._keep(RESOURCE_FLAVORS, convert.to_flavor)
@@ -83,12 +81,6 @@ class Catalog:
         store: Store[T] = Store(project, self._changed)
         self.informers.append(Informer(self._client, resource, store))
         return store
-
-    def _cluster_queue(self, obj: Json) -> ClusterQueue:
-        terminating = "deletionTimestamp" in obj["metadata"]
-        change = self.terminating.add if terminating else self.terminating.discard
-        change(obj["metadata"]["name"])
-        return convert.to_cluster_queue(obj)
 
     def _changed(self, key: Key, old: object, new: object) -> None:
         self._by_name.clear()
