@@ -19,17 +19,25 @@ API = "kueue.x-k8s.io/v1beta2"
 
 
 @pytest.fixture(scope="session")
-def stack(rig: Rig) -> Iterator[Stack]:
-    """Redis, agents and the manager with Ray actors on the session's rig."""
+def agents(rig: Rig) -> Iterator[Stack]:
+    """The bases on the session's rig, and the agents of its workers: all that a worker needs."""
     found = Stack(rig)
     found.install()
     for cluster in rig.clusters:
         found.apply(cluster, [flavor()])
-    found.start()
+    for worker in rig.workers:
+        found.start_agent(worker)
     try:
         yield found
     finally:
         found.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(agents: Stack) -> Stack:
+    """Redis and the manager with Ray actors beside them."""
+    agents.start()
+    return agents
 
 
 @dataclass
