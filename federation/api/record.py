@@ -22,6 +22,7 @@ from federation.core.facts import Binding, LocalJob, ObjectKey, Record
 from federation.core.quantity import format_quantity, parse_resources
 from federation.core.reasons import Reason
 from federation.core.types import Admission, PodSetAssignment
+from federation.core.why import Explanation, Shortage
 
 Json = dict[str, Any]
 
@@ -216,6 +217,7 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, check: st
             "boundAt": binding.bound_at,
             "policy": "",
             "message": "",
+            "waiting": None,
         },
     )
 
@@ -266,10 +268,52 @@ def unbind_patch(record: Record, reason: str, message: str, evicted: bool, now: 
     )
 
 
-def waiting_patch(record: Record, reason: str, message: str, now: str) -> Json:
-    """Why the job waits."""
+def waiting_patch(
+    record: Record, reason: str, message: str, now: str, why: Explanation | None = None
+) -> Json:
+    """Why the job waits, in words and, as far as there are any, in numbers."""
     change = condition(ConditionType.QUOTA_RESERVED, False, reason, message)
-    return status_patch(record, conditions=with_conditions(record.status, [change], now))
+    conditions = with_conditions(record.status, [change], now)
+    known = (record.status.get("fedq") or {}).get("waiting")
+    if why is None and known is None:
+        return status_patch(record, conditions=conditions)
+    waiting = None if why is None else _waiting(why)
+    return status_patch(record, conditions=conditions, fedq={"waiting": waiting})
+
+
+def _waiting(why: Explanation) -> Json:
+    """status.fedq.waiting; each list is complete, so that it replaces the one before."""
+    return {
+        "reason": why.reason,
+        "requeue": why.requeue,
+        "shortages": [_shortage(shortage) for shortage in why.shortages],
+        "hint": why.hint,
+    }
+
+
+def _shortage(shortage: Shortage) -> Json:
+    def amount(number: int) -> str:
+        return format_quantity(shortage.resource, number)
+
+    return {
+        "podSet": shortage.pod_set,
+        "flavor": shortage.flavor,
+        "resource": shortage.resource,
+        "needed": amount(shortage.needed),
+        "free": amount(shortage.free),
+        "borrowable": amount(shortage.borrowable),
+        "nominal": amount(shortage.nominal),
+        "most": amount(shortage.most),
+        "heldBy": [
+            {
+                "namespace": held.namespace,
+                "name": held.name,
+                "clusterQueue": held.cluster_queue,
+                "amount": amount(held.amount),
+            }
+            for held in shortage.held_by
+        ],
+    }
 
 
 def _check(name: str, state: CheckState, message: str, now: str) -> Json:

@@ -124,6 +124,50 @@ class Refusal(WireModel):
     at: Time
 
 
+class HeldBy(WireModel):
+    """A workload that holds some of what is short."""
+
+    namespace: Annotated[str, Field(max_length=63)]
+    name: Annotated[str, Field(max_length=253)]
+    cluster_queue: Annotated[str, Field(max_length=253)]
+    amount: Quantity
+
+
+class Shortage(WireModel):
+    """One quota that lacks room for the workload."""
+
+    pod_set: Annotated[str, Field(max_length=63)]
+    flavor: Annotated[str, Field(max_length=253)]
+    resource: Annotated[str, Field(max_length=317)]
+    needed: Quantity
+    """By this pod set and those before it."""
+    free: Quantity
+    """What it could have now, with all that can be borrowed."""
+    borrowable: Quantity
+    """The part of `free` that the cohort would lend."""
+    nominal: Quantity
+    """The ClusterQueue's own quota."""
+    most: Quantity
+    """What it could have if nothing ran."""
+    held_by: Annotated[list[HeldBy], Field(max_length=8, json_schema_extra=atomic())] = Field(
+        default_factory=list
+    )
+    """The largest that hold it, those of the same ClusterQueue first."""
+
+
+class Waiting(WireModel):
+    """Why the workload has no quota: what the condition QuotaReserved says, for programs."""
+
+    reason: Annotated[str, Field(max_length=1024)]
+    requeue: Annotated[str, Field(max_length=64)] = ""
+    """What became of it in its queue (Kueue's word, or NoCluster)."""
+    shortages: Annotated[list[Shortage], Field(max_length=16, json_schema_extra=atomic())] = Field(
+        default_factory=list
+    )
+    hint: Message = ""
+    """What would change it."""
+
+
 class FedqStatus(WireModel):
     """Where the workload is bound. `attempt` is the fencing number: +1 per offer."""
 
@@ -135,6 +179,7 @@ class FedqStatus(WireModel):
     """What happens when the cluster is lost; fixed at the bind (`fedq.io/on-disconnect`)."""
     bound_at: Time | None = None
     message: Message = ""
+    waiting: Waiting | None = None
     refusals: Annotated[list[Refusal], Field(max_length=64, json_schema_extra=atomic())] = Field(
         default_factory=list
     )
