@@ -10,7 +10,7 @@ import structlog
 import typer
 from typer.core import TyperGroup
 
-from fedq.commands import demo, get, rigs, submit, why
+from fedq.commands import demo, get, lint, rigs, submit, why
 from fedq.errors import explained
 
 
@@ -45,6 +45,10 @@ app.add_typer(get.app, name="get")
 app.command(
     epilog="Examples:  fedq why train   |   fedq why train -n team   |   fedq why train -o json"
 )(why.why)
+app.command(
+    epilog="Examples:  fedq lint -f job.yaml   |   fedq lint -f queues/ --against prod   |"
+    "   fedq lint -f - --ignore lends-all"
+)(lint.lint)
 app.command(
     epilog="Examples:  fedq demo   |   fedq demo --jobs 40 --workers 3   |   fedq demo --json   |"
     "   fedq demo --keep"

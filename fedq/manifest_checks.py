@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 from pydantic import ValidationError
 
 from federation.api.fields import DNS_SUBDOMAIN_PATTERN
+from federation.api.meta import KubeObject
 from federation.api.names import JOB_CONTROLLER, Label
-from federation.api.problems import problems, unknown_fields
-from federation.api.registry import KINDS, parse
+from federation.api.problems import Problem, problems, unknown_fields
+from federation.api.registry import KINDS, REGISTRY
+from federation.api.spelling import normalize
 from federation.core.quantity import QuantityError
 from federation.jobs import batch_job
 
@@ -43,12 +46,25 @@ def check_fields(body: Json) -> Found:
 
 def check_model(body: Json) -> Found:
     """An object of the registry against its model; fields that no model knows are warned of."""
-    try:
-        model = parse(body)
-    except ValidationError as error:
-        return [str(problem) for problem in problems(error)], []
+    model = read_model(body)
+    if isinstance(model, list):
+        return [str(problem) for problem in model], []
     unknown = [found for found in unknown_fields(model) if found.path[0] != "metadata"]
     return [], [f"{body['kind']}: {found}" for found in unknown]
+
+
+def read_model(body: Json) -> KubeObject | list[Problem]:
+    """An object of the registry, or what is wrong with it. A number in quotes is no number: the
+    API server refuses it too.
+    """
+    group, _, version = str(body.get("apiVersion", "")).rpartition("/")
+    kind = REGISTRY[group, version, str(body.get("kind", ""))]
+    try:
+        return kind.model.model_validate_json(json.dumps(normalize(body)), strict=True)
+    except ValidationError as error:
+        return problems(error)
+    except (TypeError, KeyError, ValueError, AttributeError):  # a status in an old spelling
+        return [Problem((), "it cannot be read in its old spelling; write that of v1beta2")]
 
 
 def check_job(body: Json) -> Found:

@@ -68,6 +68,8 @@ def wire(value: Any) -> Any:
         return {_camel(f.name): wire(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, list | tuple):
         return [wire(item) for item in value]
+    if isinstance(value, dict):
+        return {key: wire(item) for key, item in value.items()}
     if isinstance(value, Enum):
         return value.value
     return value

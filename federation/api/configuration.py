@@ -67,7 +67,7 @@ def read(obj: Json) -> Reading:
         raise ConfigurationError(found) from error
     notices = [*flat.notices, *_frameworks(configuration, flat.home)]
     notices += (
-        Notice(_in_file(p.path, flat.home), f"{p.message}; it has no effect")
+        Notice(_in_file(p.path, flat.home), f"{p.message}; it has no effect", unknown=True)
         for p in unknown_fields(configuration)
         if p.path[0] != "metadata"
     )
@@ -77,7 +77,11 @@ def read(obj: Json) -> Reading:
 def _frameworks(configuration: Configuration, home: dict[str, Path]) -> list[Notice]:
     path = _in_file(("integrations", "frameworks"), home)
     return [
-        Notice((*path, index), f"there is no integration {name}{suggest(name, FRAMEWORKS)}")
+        Notice(
+            (*path, index),
+            f"there is no integration {name}{suggest(name, FRAMEWORKS)}",
+            unknown=True,
+        )
         for index, name in enumerate(configuration.integrations.frameworks)
         if name not in FRAMEWORKS
     ]

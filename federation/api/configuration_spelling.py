@@ -23,11 +23,15 @@ _SWITCHES: Final = ("waitForPodsReady", "fairSharing", "internalCertManagement")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about a field that does not stop its use. `mild`: only another way to write it."""
+    """Something about a field that does not stop its use.
+
+    `mild`: only another way to write it. `unknown`: nothing reads it.
+    """
 
     path: Path
     message: str
     mild: bool = False
+    unknown: bool = False
 
     def __str__(self) -> str:
         return str(Problem(self.path, self.message))
@@ -52,7 +56,7 @@ def flatten(obj: Json) -> Flat:
         section = flat.body.get(name)
         if isinstance(section, dict) and "enabled" in section:
             path = (*flat.home[name], name, "enabled")
-            flat.notices.append(Notice(path, "deprecated spelling, write enable"))
+            flat.notices.append(Notice(path, "deprecated spelling; Kueue writes enable"))
             rest = {k: v for k, v in section.items() if k != "enabled"}
             flat.body[name] = {"enable": section["enabled"], **rest}
     return flat
@@ -61,7 +65,7 @@ def flatten(obj: Json) -> Flat:
 def _header(obj: Json, flat: Flat) -> None:
     kind = obj.get("kind")
     if kind == "KueueConfiguration":
-        flat.notices.append(Notice(("kind",), "deprecated spelling, write Configuration"))
+        flat.notices.append(Notice(("kind",), "deprecated spelling; Kueue writes Configuration"))
     elif kind != "Configuration":
         flat.problems.append(Problem(("kind",), f"{kind!r}: it must be Configuration"))
     group, _, version = str(obj.get("apiVersion", "")).partition("/")
@@ -86,7 +90,7 @@ def _section(part: Json, path: Path, flat: Flat) -> None:
             _inner(value, (*path, name), flat)
         elif name == "queueingStrategy":
             message = "it has no effect here: set spec.queueingStrategy of each ClusterQueue"
-            flat.notices.append(Notice((*path, name), message))
+            flat.notices.append(Notice((*path, name), message, unknown=True))
         elif name in flat.body:
             message = f"it is also in {'.'.join(map(str, flat.home.get(name, ()))) or 'the top'}"
             flat.problems.append(Problem((*path, name), f"{message}; keep one of the two"))

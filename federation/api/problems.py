@@ -112,10 +112,14 @@ def _short(value: object) -> str:
 
 
 def unknown_fields(model: BaseModel, path: Path = ()) -> Iterator[Problem]:
-    """Fields that no model knows, each with the nearest one that is known."""
+    """Fields that no model knows, each with the nearest one that is known.
+
+    A model may list in `others` names that it knows without looking at the fields.
+    """
+    others: frozenset[str] = getattr(type(model), "others", frozenset())
     known = [field.alias or name for name, field in type(model).model_fields.items()]
-    for name in model.model_extra or ():
-        yield Problem((*path, name), f"there is no such field{suggest(name, known)}")
+    for name in sorted((model.model_extra or {}).keys() - others):
+        yield Problem((*path, name), f"there is no such field{suggest(name, [*known, *others])}")
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         here = (*path, field.alias or name)
@@ -130,5 +134,5 @@ def unknown_fields(model: BaseModel, path: Path = ()) -> Iterator[Problem]:
 def suggest(word: str, known: Iterable[str]) -> str:
     """`; did you mean X?`, or nothing when nothing is near."""
     spelled = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(word.lower(), spelled, n=1)
     return f"; did you mean {spelled[close[0]]}?" if close else ""
