@@ -130,11 +130,11 @@ class Run:
     async def _cycle(self) -> None:
         """One timed cycle; evictions end at once."""
         self.now += CYCLE_S
-        start = time.perf_counter()
+        start = time.process_time()
         decisions = await self.scheduler.cycle(self.now)
         for decision in decisions:
             await self._carry_out(decision)
-        self.seconds += time.perf_counter() - start
+        self.seconds += time.process_time() - start
 
     async def _carry_out(self, decision: Decision) -> None:
         match decision:
@@ -156,11 +156,12 @@ class Run:
         """Something ends, or what is parked is tried again: whichever is first."""
         due = self.scheduler.due()
         if self.ends and (due is None or self.ends[0][0] <= due):
-            end, uid = heapq.heappop(self.ends)
-            self.now = max(self.now, end)
-            if self.running.get(uid, (None,))[0] == end:  # else it was evicted meanwhile
-                del self.running[uid]
-                self.scheduler.release(uid, self.now)
+            self.now = max(self.now, self.ends[0][0])
+            while self.ends and self.ends[0][0] <= self.now:
+                end, uid = heapq.heappop(self.ends)
+                if self.running.get(uid, (None,))[0] == end:  # else it was evicted meanwhile
+                    del self.running[uid]
+                    self.scheduler.release(uid, self.now)
         elif due is not None:
             self.now = max(self.now, due)
             await self._cycle()

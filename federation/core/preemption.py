@@ -8,7 +8,6 @@ of the cohort reclaimWithinCohort, and there quota that the workload's own subtr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 
 from federation.core.policies import Preemption, PreemptionPolicy
@@ -43,33 +42,30 @@ _REASON = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """`top` is the lowest cohort above both queues (None in the own queue)."""
-
-    holder: Holder
-    variant: _Variant
-    top: QuotaNode | None = None
+_Candidate = tuple[tuple[object, ...], Holder, QuotaNode | None, bool]
+"""Sort key, workload, the lowest cohort above both queues (None in the own queue), and whether
+the own subtree has the advantage there."""
 
 
 def find_victims(snapshot: Snapshot, need: Need) -> list[Victim]:
     """The workloads to evict; [] when no choice of them makes room. The snapshot is unchanged."""
-    preemption = snapshot.queues[need.node.name].preemption
-    own = [
-        _Candidate(holder, _Variant.OWN_QUEUE)
-        for holder in candidates(snapshot, need.node.name, need, preemption.within_queue)
+    name = need.node.name
+    preemption = snapshot.queues[name].preemption
+    order = candidate_order(snapshot, name)
+    own: list[_Candidate] = [
+        (order(holder), holder, None, False)
+        for holder in candidates(snapshot, name, need, preemption.within_queue)
     ]
     claimed, others = _in_cohort(snapshot, need, preemption)
     if not (own or claimed or others):
         return []
-    order = candidate_order(snapshot, need.node.name)
-    ordered = [sorted(part, key=lambda c: order(c.holder)) for part in (claimed, others, own)]
+    parts = [sorted(claimed), sorted(others), sorted(own)]
     queue = [
-        c
+        candidate
         for evicted in (True, False)
-        for part in ordered
-        for c in part
-        if c.holder.evicted is evicted
+        for part in parts
+        for candidate in part
+        if candidate[1].evicted is evicted
     ]
     for borrowing in _attempts(need, preemption, bool(claimed), bool(others)):
         victims = _try(snapshot, need, queue, borrowing)
@@ -92,9 +88,8 @@ def _in_cohort(
     for cohort in node.ancestors():
         found = claimed if advantage else others
         for queue in _borrowers(cohort, below, need.scarce):
-            for holder in candidates(snapshot, queue.name, need, policy):
-                variant = _variant(need, holder, preemption, advantage)
-                found.append(_Candidate(holder, variant, cohort))
+            holders = candidates(snapshot, queue.name, need, policy)
+            found += [(holder.rank, holder, cohort, advantage) for holder in holders]
         fits, rest = cohort.fits_in_quota(rest)
         advantage = advantage or fits
         below = cohort
@@ -114,7 +109,10 @@ def _borrowers(
     yield from (queue for queue in found.values() if queue is not without)
 
 
-def _variant(need: Need, holder: Holder, preemption: Preemption, advantage: bool) -> _Variant:
+def _variant(need: Need, candidate: _Candidate, preemption: Preemption) -> _Variant:
+    _, holder, top, advantage = candidate
+    if top is None:
+        return _Variant.OWN_QUEUE
     if advantage:
         return _Variant.HIERARCHICAL
     if not preemption.while_borrowing:
@@ -142,14 +140,19 @@ def _attempts(need: Need, preemption: Preemption, claims: bool, others: bool) ->
 def _try(
     snapshot: Snapshot, need: Need, queue: Iterable[_Candidate], borrowing: bool
 ) -> list[Victim]:
+    preemption = snapshot.queues[need.node.name].preemption
     victims: list[Victim] = []
     kept: list[Victim] = victims
     try:
         for candidate in queue:
-            if not _applies(snapshot, need, candidate, borrowing):
+            _, holder, top, _ = candidate
+            variant = _variant(need, candidate, preemption)
+            if borrowing and variant is _Variant.WITHOUT_BORROWING:
                 continue
-            snapshot.remove(candidate.holder)
-            victims.append(Victim(candidate.holder, _REASON[candidate.variant]))
+            if top is not None and not _still_borrows(snapshot, need, holder, top):
+                continue
+            snapshot.remove(holder)
+            victims.append(Victim(holder, _REASON[variant]))
             if need.fits(borrowing=borrowing):
                 kept = fill_back(snapshot, victims, lambda: need.fits(borrowing=borrowing))
                 return kept
@@ -158,14 +161,10 @@ def _try(
         restore_all(snapshot, kept)
 
 
-def _applies(snapshot: Snapshot, need: Need, candidate: _Candidate, borrowing: bool) -> bool:
-    """Whether the candidate still borrows, and may be evicted in this attempt."""
-    if candidate.top is None:
-        return True
-    if borrowing and candidate.variant is _Variant.WITHOUT_BORROWING:
-        return False
-    node: QuotaNode | None = snapshot.tree.queues[candidate.holder.cluster_queue]
-    while node is not None and node is not candidate.top:
+def _still_borrows(snapshot: Snapshot, need: Need, holder: Holder, top: QuotaNode) -> bool:
+    """Whether the queue of a candidate, and all cohorts below `top`, use more than their own."""
+    node: QuotaNode | None = snapshot.tree.queues[holder.cluster_queue]
+    while node is not None and node is not top:
         if node.within_nominal(need.scarce):
             return False
         node = node.parent

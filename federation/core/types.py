@@ -5,6 +5,7 @@ Names are Kueue's. Amounts are integers as in `quantity`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -278,6 +279,12 @@ class Holder:
     evicted: bool = False
     preemptible: bool = True
     pods_ready: bool = True
+    rank: tuple[bool, int, float, str] = field(init=False, repr=False, compare=False)
+    """Order among victims: evicted first, lowest priority, latest reservation, UID."""
+
+    def __post_init__(self) -> None:
+        reserved = -self.reserved if self.reserved is not None else -math.inf
+        object.__setattr__(self, "rank", (not self.evicted, self.priority, reserved, self.uid))
 
     @property
     def cluster_queue(self) -> str:

@@ -72,13 +72,9 @@ def candidates(
     if policy is PreemptionPolicy.NEVER:
         return []
     scarce, item, gone = need.scarce, need.item, snapshot.gone
-    return [
-        holder
-        for holder in snapshot.holders.get(queue, {}).values()
-        if may_evict(policy, item, holder)
-        and any(fr in holder.usage for fr in scarce)
-        and holder.uid not in gone
-    ]
+    holders = snapshot.holders.get(queue, {}).values()
+    useful = [holder for holder in holders if not scarce.isdisjoint(holder.usage)]
+    return [h for h in useful if may_evict(policy, item, h) and h.uid not in gone]
 
 
 def candidate_order(snapshot: Snapshot, queue: str) -> Callable[[Holder], tuple[object, ...]]:
@@ -92,8 +88,8 @@ def candidate_order(snapshot: Snapshot, queue: str) -> Callable[[Holder], tuple[
         used = 0.0
         if own and usage_based:
             used = -snapshot.usages.get((holder.namespace, holder.local_queue), 0.0)
-        reserved = -holder.reserved if holder.reserved is not None else float("-inf")
-        return (not holder.evicted, own, used, holder.priority, reserved, holder.uid)
+        evicted, *rest = holder.rank
+        return (evicted, own, used, *rest)
 
     return key
 
