@@ -11,14 +11,16 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from federation.api.life import moment, read_life, write_checks
 from federation.api.names import (
     DEFAULT_POD_SET,
     KUEUE_API,
     ConditionType,
     Label,
 )
-from federation.core.checks import CheckState
-from federation.core.facts import Binding, LocalJob, ObjectKey, Record
+from federation.core.bookkeeping import pods_ready_condition
+from federation.core.checks import AdmissionCheckState, CheckState, synced
+from federation.core.facts import Binding, LocalJob, ObjectKey, Queues, Record
 from federation.core.quantity import format_quantity, parse_resources
 from federation.core.reasons import Reason
 from federation.core.types import Admission, PodSetAssignment
@@ -38,28 +40,40 @@ def workload_name(kind: str, group: str, name: str, uid: str) -> str:
 def read_record(obj: Json) -> Record:
     """Facts of a Workload."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    fedq = status.get("fedq") or {}
+    life, fedq = read_life(spec, status), status.get("fedq") or {}
     reserved = find(status, ConditionType.QUOTA_RESERVED)
     cluster, attempt = fedq.get("cluster") or "", int(fedq.get("attempt") or 0)
     binding = None
     if cluster and attempt:  # by hand one can be taken away: that binds to nothing
         binding = Binding(cluster, attempt, int(fedq.get("epoch", 0)), fedq.get("boundAt", ""))
     waiting = reserved is not None and reserved["status"] != "True"
+    evicted = find(status, ConditionType.EVICTED) if life.evicted else None
     return Record(
         uid=meta["uid"],
         key=ObjectKey(meta["namespace"], meta["name"]),
         version=int(meta["resourceVersion"]),
-        active=spec.get("active", True),
+        life=life,
         priority=spec.get("priority") or 0,
         admission=read_admission(status.get("admission")),
         binding=binding,
         attempt=attempt,
-        admitted=is_true(status, ConditionType.ADMITTED),
         finished=is_true(status, ConditionType.FINISHED),
         reason=reserved["reason"] if reserved and waiting else "",
         message=reserved["message"] if reserved and waiting else "",
+        evicted_message=evicted.get("message", "") if evicted else "",
+        evicted_at=_since(status, ConditionType.EVICTED),
+        finished_at=_since(status, ConditionType.FINISHED),
+        reserved_at=_since(status, ConditionType.QUOTA_RESERVED),
         status=status,
     )
+
+
+def _since(status: Mapping[str, Any], kind: ConditionType) -> float | None:
+    """When a condition turned True; None if it is not."""
+    found = find(status, kind)
+    if found is None or found["status"] != "True":
+        return None
+    return moment(found.get("lastTransitionTime"))
 
 
 def owner_uid(obj: Json) -> str:
@@ -154,6 +168,10 @@ def manifest(job: Json, local: LocalJob, kind: str, priority: int, class_ref: Js
             }
         ],
     }
+    if pods is not None and pods.min_count is not None:
+        spec["podSets"][0]["minCount"] = pods.min_count
+    if local.max_execution_s is not None:
+        spec["maximumExecutionTimeSeconds"] = local.max_execution_s
     if class_ref:
         spec["priorityClassRef"] = class_ref
     return {
@@ -188,33 +206,32 @@ def status_patch(record: Record, **fields: Any) -> Json:
     return {"metadata": {"resourceVersion": str(record.version)}, "status": fields}
 
 
-def bind_patch(record: Record, admission: Admission, binding: Binding, check: str) -> Json:
-    """Quota reserved and a cluster chosen: the commit point of a dispatch."""
-    changes = [
-        condition(
-            ConditionType.QUOTA_RESERVED,
-            True,
-            Reason.QUOTA_RESERVED.value,
-            f"Quota reserved in ClusterQueue {admission.cluster_queue}",
-        )
-    ]
-    if is_true(record.status, ConditionType.EVICTED):
-        changes.append(
-            condition(
-                ConditionType.EVICTED, False, Reason.QUOTA_RESERVED.value, "quota is reserved again"
-            )
-        )
-    checks = [_check(check, CheckState.PENDING, f"offered to {binding.cluster}", binding.bound_at)]
+def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Queues) -> Json:
+    """Quota reserved and a cluster chosen: the commit point of a dispatch.
+
+    The checks that the job needs with this admission are listed; what others said of it stands.
+    """
+    now = binding.bound_at
+    reserved = condition(
+        ConditionType.QUOTA_RESERVED,
+        True,
+        Reason.QUOTA_RESERVED.value,
+        f"Quota reserved in ClusterQueue {admission.cluster_queue}",
+    )
+    names = queues.checks(admission)
+    states = synced(record.life.checks, names, moment(now) or 0.0)
+    offered = f"offered to {binding.cluster}"
+    states = with_own(states, queues.own_check, CheckState.PENDING, offered, now)
     return status_patch(
         record,
-        conditions=with_conditions(record.status, changes, binding.bound_at),
+        conditions=with_conditions(record.status, [reserved, *_over(record)], now),
         admission=write_admission(admission),
-        admissionChecks=checks if check else None,
+        admissionChecks=write_checks(record.status.get("admissionChecks") or (), states) or None,
         fedq={
             "cluster": binding.cluster,
             "attempt": binding.attempt,
             "epoch": binding.epoch,
-            "boundAt": binding.bound_at,
+            "boundAt": now,
             "policy": "",
             "message": "",
             "waiting": None,
@@ -222,8 +239,34 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, check: st
     )
 
 
-def admit_patch(record: Record, cluster: str, check: str, now: str) -> Json:
-    """The cluster runs it."""
+def _over(record: Record) -> list[Json]:
+    """A reservation ends what an eviction before it said."""
+    changes = []
+    for kind in (ConditionType.EVICTED, ConditionType.PREEMPTED):
+        before = find(record.status, kind)
+        if before is not None and before["status"] == "True":
+            text = f"Previously: {before.get('message', '')}"
+            changes.append(condition(kind, False, Reason.QUOTA_RESERVED.value, text))
+    return changes
+
+
+def with_own(
+    states: Iterable[AdmissionCheckState], own: str, state: CheckState, message: str, now: str
+) -> tuple[AdmissionCheckState, ...]:
+    """The states, with what the manager says of the check that it decides itself."""
+    return tuple(
+        AdmissionCheckState(s.name, state, message, moment(now)) if s.name == own else s
+        for s in states
+    )
+
+
+def admit_patch(
+    record: Record, cluster: str, own_check: str, pods_ready: bool | None, now: str
+) -> Json:
+    """The cluster runs it, so the check that the manager decides itself is Ready.
+
+    `pods_ready` is None where nobody waits for them.
+    """
     changes = [
         condition(
             ConditionType.ADMITTED,
@@ -232,40 +275,50 @@ def admit_patch(record: Record, cluster: str, check: str, now: str) -> Json:
             f"The workload is admitted and runs on cluster {cluster}",
         )
     ]
-    checks = [_check(check, CheckState.READY, f'The workload was admitted on "{cluster}"', now)]
+    if pods_ready is not None:
+        changes.append(pods_ready_change(record.status, True, pods_ready))
+    said = f'The workload was admitted on "{cluster}"'
+    names = {check.name for check in record.life.checks} | ({own_check} - {""})
+    states = synced(record.life.checks, sorted(names), moment(now) or 0.0)
+    states = with_own(states, own_check, CheckState.READY, said, now)
     return status_patch(
         record,
         conditions=with_conditions(record.status, changes, now),
-        admissionChecks=checks if check else None,
+        admissionChecks=write_checks(record.status.get("admissionChecks") or (), states) or None,
         clusterName=cluster,
         nominatedClusterNames=None,
     )
 
 
-def finish_patch(record: Record, ended: str, message: str, now: str) -> Json:
-    """The job has ended; `ended` is Complete or Failed."""
-    reason = Reason.SUCCEEDED if ended == "Complete" else Reason.FAILED
-    change = condition(ConditionType.FINISHED, True, reason.value, message)
-    return status_patch(record, conditions=with_conditions(record.status, [change], now))
+_PODS_READY = {
+    Reason.STARTED: "All pods are ready or have succeeded",
+    Reason.RECOVERED: "All pods are ready or have succeeded again",
+    Reason.WAIT_FOR_START: "Not all pods are ready yet",
+    Reason.WAIT_FOR_RECOVERY: "Pods that were ready are not so any more",
+}
 
 
-def unbind_patch(record: Record, reason: str, message: str, evicted: bool, now: str) -> Json:
-    """The job left its cluster and waits again. `attempt` stays: it only ever grows."""
-    changes = [condition(ConditionType.QUOTA_RESERVED, False, reason, message)]
-    if evicted:
-        changes += [
-            condition(ConditionType.ADMITTED, False, Reason.NO_RESERVATION.value, message),
-            condition(ConditionType.EVICTED, True, reason, message),
-            condition(ConditionType.REQUEUED, True, reason, message),
-        ]
-    return status_patch(
-        record,
-        conditions=with_conditions(record.status, changes, now),
-        admission=None,
-        admissionChecks=None,
-        clusterName=None,
-        fedq={"cluster": "", "message": message, "epoch": 0, "boundAt": None},
-    )
+def pods_ready_change(status: Mapping[str, Any], admitted: bool, ready: bool) -> Json:
+    """The condition PodsReady after `ready` was seen; see `pods_ready_condition`."""
+    before = find(status, ConditionType.PODS_READY)
+    known = (before["status"] == "True", before["reason"]) if before else None
+    true, reason = pods_ready_condition(admitted, ready, known)
+    return condition(ConditionType.PODS_READY, true, reason.value, _PODS_READY[reason])
+
+
+def finish_patch(
+    record: Record, ended: str, message: str, now: str, pods_ready: bool = False
+) -> Json:
+    """The job has ended; `ended` is Complete, Failed or FailedToStart.
+
+    With `pods_ready` the record says that its pods were, if it does not yet.
+    """
+    reasons = {"Complete": Reason.SUCCEEDED, "Failed": Reason.FAILED}
+    reason = reasons.get(ended, Reason.FAILED_TO_START)
+    changes = [condition(ConditionType.FINISHED, True, reason.value, message)]
+    if pods_ready and not record.life.pods_ready:
+        changes.append(pods_ready_change(record.status, True, True))
+    return status_patch(record, conditions=with_conditions(record.status, changes, now))
 
 
 def waiting_patch(
@@ -314,7 +367,3 @@ def _shortage(shortage: Shortage) -> Json:
             for held in shortage.held_by
         ],
     }
-
-
-def _check(name: str, state: CheckState, message: str, now: str) -> Json:
-    return {"name": name, "state": state.value, "message": message, "lastTransitionTime": now}

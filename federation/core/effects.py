@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from federation.core.backoff import RequeueState
+from federation.core.reasons import Reason
 from federation.core.why import Explanation
+
+VOID = f"{Reason.WITHDRAWN_FROM_WORKER_CLUSTER}: the job leaves before it was started"
+"""The refusal that a void offer carries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +22,7 @@ class CreateWorkload:
 
 @dataclass(frozen=True, slots=True)
 class DeleteWorkload:
-    """Delete the Workload of a job that is gone."""
+    """Delete the Workload of a job that is gone, or that ended and has been kept long enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +45,15 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Create the suspended copy on the cluster."""
+    """Create the suspended copy on the cluster.
+
+    A `void` one carries its refusal, so that nothing starts it: of a job that leaves and may have
+    been offered or not, it makes sure that there is a copy, to be removed.
+    """
 
     cluster: str
     attempt: int
+    void: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +97,18 @@ class SyncStatus:
 
 @dataclass(frozen=True, slots=True)
 class FinishWorkload:
-    """Record the end; the quota is free with it."""
+    """Record the end; the quota is free with it. `reason` is Complete or Failed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unbind:
-    """Record that the job is back in the queue. `evicted` if it had been admitted."""
+    """Record that the job has left its cluster and its quota is free.
+
+    `reason` and `message` say why it waits now. `evicted` ends an eviction; else it was never
+    admitted.
+    """
 
     reason: str
     message: str
@@ -102,10 +116,64 @@ class Unbind:
 
 
 @dataclass(frozen=True, slots=True)
+class FailToStart:
+    """Record that the job has ended because it cannot be started as it was admitted."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Record that the job leaves; it holds its quota until Unbind. See `controls.Evict`.
+
+    `cause` is what is behind the reason; of Preempted it is the reason of that condition.
+    `requeue` is what requeueState becomes.
+    """
+
+    reason: str
+    message: str
+    cause: str
+    requeue: RequeueState
+
+
+@dataclass(frozen=True, slots=True)
+class Readmit:
+    """Record that the job may queue again after an eviction."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncChecks:
+    """Make the record list exactly the admission checks that the job needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetPodsReady:
+    """Record whether the pods are ready."""
+
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetTarget:
+    """Record why the job is about to be deactivated."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetActive:
     """Set spec.active of the Workload: False holds the job, True releases it."""
 
     active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete the job itself, whose Workload was deactivated and has been kept long enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +203,15 @@ Effect = (
     | ResetStatus
     | SyncStatus
     | FinishWorkload
+    | FailToStart
+    | Evict
     | Unbind
+    | Readmit
+    | SyncChecks
+    | SetPodsReady
+    | SetTarget
     | SetActive
+    | DeleteJob
     | SetWaiting
     | Forget
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from federation.core.dispatch import Choice
-from federation.core.facts import LocalJob, Record, RemoteJob
+from federation.core.facts import LocalJob, Queues, Record, RemoteJob
 from federation.core.types import Admission
 from federation.core.why import Explanation
 
@@ -76,6 +76,13 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuesSeen:
+    """The queues of the job as they are now."""
+
+    queues: Queues
+
+
+@dataclass(frozen=True, slots=True)
 class QueueMoved:
     """The job's LocalQueue leads to another ClusterQueue: it has to be queued there."""
 
@@ -109,6 +116,13 @@ class OfferRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class CannotStart:
+    """No copy can be made of the job as it was admitted: two sources want different pods."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class BindLost:
     """The record changed before the binding could be written: the decision is void."""
 
@@ -127,11 +141,13 @@ Event = (
     | Placed
     | NotPlaced
     | Evict
+    | QueuesSeen
     | QueueMoved
     | QueueProblem
     | Done
     | Failed
     | OfferRefused
+    | CannotStart
     | BindLost
     | Tick
 )

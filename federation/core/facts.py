@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from federation.core.checks import required
+from federation.core.controls import Life
 from federation.core.dispatch import Choice, Refusal
-from federation.core.types import Admission, PodSet
+from federation.core.policies import StopPolicy
+from federation.core.types import Admission, ClusterQueue, PodSet
 from federation.core.why import Explanation
 
 
@@ -30,7 +33,7 @@ class LocalJob:
     """The Job on the management cluster. `created` is in seconds since the epoch.
 
     `problem` says why Fedq cannot manage it ('' if it can); `started` is whether it has a start
-    time; `finished` is '', Complete or Failed.
+    time; `finished` is '', Complete or Failed. `max_execution_s` is how long it may run in all.
     """
 
     uid: str
@@ -44,6 +47,7 @@ class LocalJob:
     started: bool = False
     finished: str = ""
     problem: str = ""
+    max_execution_s: int | None = None
     pod_sets: tuple[PodSet, ...] = ()
     status: Mapping[str, Any] = field(default_factory=dict)
     preemptible: bool | None = None
@@ -60,23 +64,69 @@ class Binding:
     bound_at: str
 
 
+class Eviction(NamedTuple):
+    """That a job has to give its quota back. `reason` and `message` are those of Evicted, `cause`
+    is the reason of Preempted ('' unless it is that).
+    """
+
+    reason: str
+    message: str
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The queues of a job, as far as they concern one that is in them.
+
+    `local` is the stop policy of its LocalQueue, None when there is none; `cluster` the
+    ClusterQueue whose quota it holds, or would. `own_check` names the admission check that the
+    manager itself decides, by having a cluster start the job; '' if the queue has none.
+    """
+
+    local: StopPolicy | None = StopPolicy.NONE
+    cluster: ClusterQueue | None = None
+    own_check: str = ""
+
+    def checks(self, admission: Admission | None) -> tuple[str, ...]:
+        """Names of the checks that a job needs, sorted."""
+        return () if self.cluster is None else required(self.cluster, admission)
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The Workload on the management cluster: the record of truth for queueing and binding."""
+    """The Workload on the management cluster: the record of truth for queueing and binding.
+
+    `reason` and `message` say why it waits. `evicted_message` is that of Evicted=True; the times
+    are when Evicted, Finished and QuotaReserved turned True (seconds since the epoch), None if
+    they are not.
+    """
 
     uid: str
     key: ObjectKey
     version: int
-    active: bool = True
+    life: Life = field(default_factory=Life)
     priority: int = 0
     admission: Admission | None = None
     binding: Binding | None = None
     attempt: int = 0
-    admitted: bool = False
     finished: bool = False
     reason: str = ""
     message: str = ""
+    evicted_message: str = ""
+    evicted_at: float | None = None
+    finished_at: float | None = None
+    reserved_at: float | None = None
     status: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def active(self) -> bool:
+        """Whether people want it to run."""
+        return self.life.active
+
+    @property
+    def admitted(self) -> bool:
+        """Whether a cluster was seen to run it."""
+        return self.life.admitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +134,9 @@ class RemoteJob:
     """A copy of the job on a worker cluster.
 
     `refused` is the agent's final no to this attempt; `deciding_until` (seconds since the epoch)
-    its plea for more time. `gone` marks a copy that was there and is deleted.
+    its plea for more time; `evicted` why its queue stopped it there, None if none did. `ready` is
+    whether all its pods are, or have done their work. `gone` marks a copy that was there and is
+    deleted.
     """
 
     cluster: str
@@ -96,6 +148,8 @@ class RemoteJob:
     refused: str = ""
     refused_reason: str = ""
     deciding_until: float = 0.0
+    evicted: Eviction | None = None
+    ready: bool = False
     terminating: bool = False
     finished: str = ""
     gone: bool = False
@@ -115,9 +169,10 @@ class JobState:
     new is decided. `queued` while the index has the job. `admission` and `choice` are set from the
     decision of the cycle until the binding is in the record. `waits` is (reason, message) of the
     last cycle that had to leave the job, `why` the numbers behind that, `queue_problem` why it
-    cannot even be queued. `deadline` is when an unanswered offer is withdrawn, `retry_at` when a
-    failed effect is tried again, `waits_written` when a reason was last written: seconds since the
-    epoch.
+    cannot even be queued; `queues` is None until they are known. `eviction` is one that was asked
+    for and is not in the record yet, `cannot_start` why no copy can be made. `deadline` is when an
+    unanswered offer is withdrawn, `due` when time alone asks for a plan, `retry_at` when a failed
+    effect is tried again, `waits_written` when a reason was last written: seconds since the epoch.
     """
 
     local: LocalJob | None = None
@@ -133,7 +188,11 @@ class JobState:
     why: Explanation | None = None
     waits_written: float = 0.0
     queue_problem: str = ""
+    queues: Queues | None = None
+    eviction: Eviction | None = None
+    cannot_start: str = ""
     deadline: float | None = None
+    due: float | None = None
     retry_at: float | None = None
     failures: int = 0
     shown: int | None = None
@@ -151,6 +210,20 @@ class JobState:
         bound = self.bound
         copy = self.remotes.get(bound.cluster) if bound else None
         return copy if copy and bound and copy.attempt == bound.attempt else None
+
+    @property
+    def evicting(self) -> bool:
+        """Whether it holds quota that it is about to give back."""
+        stopping = self.bound is not None and self.record is not None and self.record.life.evicted
+        return self.eviction is not None or bool(stopping)
+
+    @property
+    def pods_ready(self) -> bool:
+        """Whether its pods are ready, as far as is known: a copy tells sooner than the record."""
+        copy = self.remote
+        if copy is not None and not copy.gone:
+            return copy.ready
+        return self.record is not None and self.record.life.pods_ready
 
     @property
     def forgettable(self) -> bool:
@@ -172,3 +245,17 @@ class JobState:
         if self.record.binding is not None:
             return self.record.admission
         return self.admission
+
+
+def nothing_there(bound: Binding, version: int, refused: str = "") -> RemoteJob:
+    """In place of the copy of a binding where there is none, as of a version of the cluster."""
+    return RemoteJob(
+        bound.cluster,
+        ObjectKey("", ""),
+        "",
+        version,
+        bound.attempt,
+        suspended=True,
+        refused=refused,
+        gone=True,
+    )

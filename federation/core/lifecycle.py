@@ -12,32 +12,38 @@ from dataclasses import replace
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.dispatch import Refusal
-from federation.core.facts import Binding, JobState, LocalJob, ObjectKey, Record, RemoteJob
-from federation.core.plan import Behind, plan
+from federation.core.facts import (
+    Eviction,
+    JobState,
+    LocalJob,
+    Record,
+    RemoteJob,
+    nothing_there,
+)
+from federation.core.plan import plan
+from federation.core.reasons import Reason
+from federation.core.stay import LifeRules
 
 REFUSAL_FIRST_S = 1.0
 REFUSAL_MOST_S = 300.0
 
 
 def step(
-    state: JobState, event: on.Event, now: float, behind: Behind
+    state: JobState, event: on.Event, now: float, rules: LifeRules
 ) -> tuple[JobState, tuple[do.Effect, ...]]:
-    """Apply one event and derive what is to be done. `now` is in seconds since the epoch.
-
-    `behind` is the job kind's comparison of the local status with the copy's.
-    """
+    """Apply one event and derive what is to be done. `now` is in seconds since the epoch."""
     state = _void(_apply(state, event, now))
     if state.retry_at is not None and now >= state.retry_at:
         state = replace(state, retry_at=None)
     if state.busy or state.retry_at is not None:
         return state, ()
-    state, effects = plan(state, now, behind)
+    state, effects = plan(state, now, rules)
     return (replace(state, busy=True) if effects else state), effects
 
 
 def wake_at(state: JobState) -> float | None:
     """When a Tick is due, in seconds since the epoch: nothing is planned before a retry is."""
-    return state.deadline if state.retry_at is None else state.retry_at
+    return state.due if state.retry_at is None else state.retry_at
 
 
 def _apply(state: JobState, event: on.Event, now: float) -> JobState:
@@ -54,6 +60,12 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return replace(state, admission=admission, choice=choice, waits=("", ""), why=None)
         case on.NotPlaced(reason, message, why):
             return replace(state, waits=(reason, message), why=why)
+        case on.Evict(reason, message, cause):
+            return _evict(state, Eviction(reason, message, cause))
+        case on.QueuesSeen(queues):
+            return replace(state, queues=queues)
+        case on.CannotStart(message):
+            return replace(state, busy=False, cannot_start=message)
         case on.QueueMoved():
             return replace(state, queued=False)
         case on.QueueProblem(message):
@@ -69,6 +81,13 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
         case on.BindLost():
             return replace(state, busy=False, admission=None, choice=None, queued=False)
     return state  # Tick only asks for a plan
+
+
+def _evict(state: JobState, eviction: Eviction) -> JobState:
+    """Only what holds quota, and does not give it back already, can be asked for it."""
+    if state.holds is None or state.evicting:
+        return state
+    return replace(state, eviction=eviction)
 
 
 def _void(state: JobState) -> JobState:
@@ -119,9 +138,13 @@ def _record_seen(state: JobState, record: Record | None) -> JobState:
                 shown=None,
                 queued=False,
                 deadline=None,
+                eviction=None,
+                cannot_start="",
             )
     else:
         state = replace(state, admission=None, choice=None, waits=("", ""), why=None, queued=False)
+    if record is not None and record.life.evicted:
+        state = replace(state, eviction=None)
     return _note_running(state)
 
 
@@ -141,7 +164,8 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
     if remote.gone and known and known.uid == remote.uid:
         remote = replace(known, gone=True, version=remote.version)
     state = replace(state, remotes={**state.remotes, remote.cluster: remote})
-    if remote.refused and not (known and known.refused):
+    void = remote.refused_reason == Reason.WITHDRAWN_FROM_WORKER_CLUSTER  # our own word
+    if remote.refused and not void and not (known and known.refused):
         state = _refuse(state, remote.cluster, remote.refused_reason, remote.refused, now)
     return state
 
@@ -154,7 +178,7 @@ def _remote_absent(state: JobState, cluster: str, version: int) -> JobState:
             return state
         absent = replace(known, gone=True)
     elif bound and bound.cluster == cluster:
-        absent = _nothing_there(bound, version)
+        absent = nothing_there(bound, version)
     else:
         return state
     return replace(state, remotes={**state.remotes, cluster: absent})
@@ -168,19 +192,6 @@ def _cluster_replaced(state: JobState, cluster: str) -> JobState:
     return replace(state, remotes={**state.remotes, cluster: replace(copy, version=0)}, shown=None)
 
 
-def _nothing_there(bound: Binding, version: int, refused: str = "") -> RemoteJob:
-    return RemoteJob(
-        bound.cluster,
-        ObjectKey("", ""),
-        "",
-        version,
-        bound.attempt,
-        suspended=True,
-        refused=refused,
-        gone=True,
-    )
-
-
 def _offer_refused(
     state: JobState, cluster: str, reason: str, message: str, now: float
 ) -> JobState:
@@ -188,7 +199,7 @@ def _offer_refused(
     bound = state.bound
     if bound is None or bound.cluster != cluster:
         return state
-    return replace(state, remotes={**state.remotes, cluster: _nothing_there(bound, 0, message)})
+    return replace(state, remotes={**state.remotes, cluster: nothing_there(bound, 0, message)})
 
 
 def _refuse(state: JobState, cluster: str, reason: str, message: str, now: float) -> JobState:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from federation.core import effects as do
-from federation.core.facts import JobState, LocalJob, Record, RemoteJob
+from federation.core.bookkeeping import deactivated_by_queue, expires_at
+from federation.core.facts import (
+    Binding,
+    Eviction,
+    JobState,
+    LocalJob,
+    Record,
+    RemoteJob,
+    nothing_there,
+)
 from federation.core.reasons import Reason
+from federation.core.stay import (
+    Judgement,
+    LifeRules,
+    checked,
+    checks_differ,
+    earlier,
+    judge,
+    other_checks,
+    readiness,
+)
 
 ANSWER_S = 10.0
 """How long an offer may stay unanswered before it is withdrawn."""
@@ -16,12 +34,11 @@ REWRITE_S = 10.0
 """The numbers in a waiting message are written again at most this often; a new reason at once."""
 
 Plan = tuple[JobState, tuple[do.Effect, ...]]
-Behind = Callable[[LocalJob, RemoteJob], bool]
-"""Whether the local status has to be written to show the copy's."""
 
 
-def plan(state: JobState, now: float, behind: Behind) -> Plan:
-    """Derive the next effects; () means wait for a fact or a deadline."""
+def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
+    """Derive the next effects; () means wait for a fact, or for the time `due`."""
+    state = replace(state, due=None)
     local, record = state.local, state.record
     if local is None or local.terminating:
         return _leave(state)
@@ -32,16 +49,16 @@ def plan(state: JobState, now: float, behind: Behind) -> Plan:
     if record is None:
         return state, () if strays or local.finished else (do.CreateWorkload(),)
     if record.finished:
-        return _finished(state)
-    if local.problem:
-        return _waiting(state, record, (Reason.MISCONFIGURED, local.problem), now)
+        return _finished(state, local, record, now, rules)
     if local.finished:
         return state, (do.FinishWorkload(local.finished),)
     if record.binding is not None:
-        return _bound(state, local, record, now, behind)
+        return _bound(state, local, record, now, rules)
+    if local.problem:
+        return _waiting(state, record, (Reason.MISCONFIGURED, local.problem), now)
     if strays:  # a copy of an earlier attempt is still stopping: nothing may start before
         return state, ()
-    return _unbound(state, local, record, now)
+    return _unbound(state, local, record, now, rules)
 
 
 def _strays(state: JobState) -> list[RemoteJob]:
@@ -75,11 +92,22 @@ def _leave(state: JobState) -> Plan:
     return state, (do.Forget(),)
 
 
-def _finished(state: JobState) -> Plan:
+def _finished(
+    state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules
+) -> Plan:
     copy = state.remote
     if copy and not copy.gone and not copy.terminating:
         return state, (_remove(copy),)
-    return state, ()
+    if not local.finished:  # it could not be started: without its record it would begin anew
+        return state, ()
+    at = expires_at(record.finished_at, None, rules.retention)
+    return _expire(state, do.DeleteWorkload(), at, now)
+
+
+def _expire(state: JobState, effect: do.Effect, at: float | None, now: float) -> Plan:
+    if at is not None and now >= at:
+        return state, (effect,)
+    return replace(state, due=at), ()
 
 
 def _waiting(state: JobState, record: Record, waits: tuple[str, str], now: float) -> Plan:
@@ -92,71 +120,171 @@ def _waiting(state: JobState, record: Record, waits: tuple[str, str], now: float
     return replace(state, waits_written=now), (do.SetWaiting(*waits, why),)
 
 
-def _unbound(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
+def _unbound(
+    state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules
+) -> Plan:
+    if state.eviction is not None:  # decided on, and not bound: nothing has to stop
+        state = replace(state, eviction=None, admission=None, choice=None, queued=False)
+    judged = judge(state, local, record, now, rules)
     if not record.active:
-        return _held(state, local, record, now)
+        return _held(state, local, record, now, judged, rules)
     if not local.suspended:  # nothing runs before a cluster admitted it
         return state, (do.SetSuspend(True), do.ResetStatus())
     if state.choice is not None:
-        attempt, cluster = state.attempt + 1, state.choice.cluster
-        return state, (do.Bind(cluster, attempt), do.Offer(cluster, attempt))
+        return _bind(state, state.choice.cluster)
     if state.queue_problem:
         if state.queued:
             return replace(state, queued=False), (do.Dequeue(),)
         return _waiting(state, record, (Reason.INADMISSIBLE, state.queue_problem), now)
+    if judged.effects:
+        return state, judged.effects
+    if record.life.requeued or not record.life.requeue.over(now):
+        state = replace(state, due=judged.wake_at)
+        return (replace(state, queued=False), (do.Dequeue(),)) if state.queued else (state, ())
     if not state.queued:
         return replace(state, queued=True), (do.Enqueue(),)
     return _waiting(state, record, state.waits, now)
 
 
-def _held(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
+def _bind(state: JobState, cluster: str) -> Plan:
+    """The offer follows at once, unless the checks of others come before it."""
+    attempt = state.attempt + 1
+    bind = do.Bind(cluster, attempt)
+    if not other_checks(state):
+        return state, (bind, do.Offer(cluster, attempt))
+    known = state.remotes.get(cluster)
+    marker = nothing_there(Binding(cluster, attempt, 0, ""), known.version if known else 0)
+    return replace(state, remotes={**state.remotes, cluster: marker}), (bind,)
+
+
+def _held(
+    state: JobState,
+    local: LocalJob,
+    record: Record,
+    now: float,
+    judged: Judgement,
+    rules: LifeRules,
+) -> Plan:
     if not local.suspended:  # people resume a held job by unsuspending it
         return state, (do.SetSuspend(True), do.SetActive(True))
     if state.queued:
         return replace(state, queued=False), (do.Dequeue(),)
-    text = "held: unsuspend the Job, or set spec.active of the Workload to true, to queue it again"
-    return _waiting(state, record, (Reason.DEACTIVATED, text), now)
+    if judged.effects:
+        return state, judged.effects
+    by_queue = deactivated_by_queue(record.active, record.life.evicted)
+    at = expires_at(None, record.evicted_at if by_queue else None, rules.retention)
+    if at is not None and now >= at:
+        return state, (do.DeleteJob(),)
+    return _waiting(replace(state, due=at), record, (Reason.DEACTIVATED, held_text(record)), now)
 
 
-def _bound(state: JobState, local: LocalJob, record: Record, now: float, behind: Behind) -> Plan:
+def held_text(record: Record) -> str:
+    """Why a job that is deactivated waits, and for what."""
+    why = record.evicted_message or "The workload is deactivated"
+    return (
+        f"{why}: unsuspend the Job, or set spec.active of the Workload to true, to queue it again"
+    )
+
+
+def _bound(state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules) -> Plan:
     copy = state.remote
-    hold = local.suspended and record.admitted and (state.was_running or local.started)
-    if copy is None:
-        # Of an admitted one a listing of the cluster will tell. An offer may have been made or not,
-        # also for a job that is held by now: to make it again is what tells.
-        return (state, ()) if record.admitted else _offer(state, record)
-    if copy.finished:
-        return _finish(state, local, record, copy, behind)
-    if hold and record.active:
+    if copy is not None and copy.finished:
+        return _finish(state, local, record, copy, now, rules)
+    if _wish(state, local, record, copy):
         return state, (do.SetActive(False),)
+    judged = judge(state, local, record, now, rules)
+    if judged.effects:
+        return state, judged.effects
+    state = replace(state, due=judged.wake_at)
+    leaves = bool(record.life.evicted) or judged.release is not None
+    if copy is None:
+        return _unknown(state, record, leaves)
     if copy.gone:
-        unused = not copy.uid and not copy.refused and not record.admitted and record.active
-        return _offer(state, record) if unused else _unbind(state, local, record, copy)
+        return _gone(state, local, record, copy, judged)
     if copy.terminating:
         return state, ()
-    if copy.refused or not record.active or (copy.suspended and record.admitted):
+    if record.life.evicted or copy.refused:
         return state, (_remove(copy),)
+    if copy.suspended and record.admitted:
+        return state, (_evicted_there(record, copy),)
+    if copy.suspended and (leaves or copy.evicted):
+        return state, (_remove(copy),)
+    if not leaves and checks_differ(state, record):
+        return state, (do.SyncChecks(),)
     if copy.suspended:
         return _await_answer(state, copy, now)
-    return _running(state, local, record, copy, behind)
+    return _running(state, local, record, copy, now, rules)
 
 
-def _offer(state: JobState, record: Record) -> Plan:
+def _wish(state: JobState, local: LocalJob, record: Record, copy: RemoteJob | None) -> bool:
+    """Whether somebody suspended the job while it ran: it is to be held.
+
+    What leaves already is suspended by ourselves.
+    """
+    started = record.admitted and (state.was_running or local.started)
+    leaves = record.life.evicted or not record.active
+    return local.suspended and started and not leaves and copy is not None
+
+
+def _unknown(state: JobState, record: Record, leaves: bool) -> Plan:
+    """Of an admitted copy a listing of the cluster will tell. An offer may have been made or not:
+    to make it again is what tells.
+    """
+    if record.admitted or not (leaves or checked(state, record)):
+        return state, ()
+    return _offer(state, record, void=leaves)
+
+
+def _offer(state: JobState, record: Record, *, void: bool = False) -> Plan:
+    """From now on there may be a copy, whatever was known before."""
     assert record.binding is not None
     bound = record.binding
-    return state, (do.Offer(bound.cluster, bound.attempt),)
+    others = {name: copy for name, copy in state.remotes.items() if name != bound.cluster}
+    return replace(state, remotes=others), (do.Offer(bound.cluster, bound.attempt, void),)
+
+
+def _gone(
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, judged: Judgement
+) -> Plan:
+    if record.life.evicted or judged.release is not None:
+        return _unbind(state, local, record, copy, judged)
+    if record.admitted:
+        return state, (_evicted_there(record, copy),)
+    if copy.uid or copy.refused:
+        return _unbind(state, local, record, copy, judged)
+    if state.cannot_start:
+        return state, (do.FailToStart(state.cannot_start),)
+    if checks_differ(state, record):
+        return state, (do.SyncChecks(),)
+    return _offer(state, record) if checked(state, record) else (state, ())
+
+
+def _evicted_there(record: Record, copy: RemoteJob) -> do.Evict:
+    """The worker stopped what ran there; its queue may have said why."""
+    where = f"the copy on cluster {copy.cluster}, attempt {copy.attempt}"
+    eviction = copy.evicted or Eviction("", "")
+    text = f"{where} was stopped or deleted there"
+    if eviction.reason:
+        text = f"{where} was evicted there: {eviction.message}"
+    reason = Reason.EVICTED_ON_WORKER_CLUSTER
+    return do.Evict(reason, text, eviction.reason, record.life.requeue)
 
 
 def _await_answer(state: JobState, copy: RemoteJob, now: float) -> Plan:
     deadline = max(state.deadline or now + ANSWER_S, copy.deciding_until)
-    state = replace(state, deadline=deadline)
+    state = replace(state, deadline=deadline, due=earlier(state.due, deadline))
     if now < deadline:
         return state, ()
     return replace(state, deadline=None), (_remove(copy),)
 
 
 def _running(
-    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, behind: Behind
+    state: JobState,
+    local: LocalJob,
+    record: Record,
+    copy: RemoteJob,
+    now: float,
+    rules: LifeRules,
 ) -> Plan:
     assert record.binding is not None
     effects: list[do.Effect] = []
@@ -164,37 +292,55 @@ def _running(
         effects.append(do.Admit(record.binding.cluster))
     if local.suspended:
         effects.append(do.SetSuspend(False))
-    if state.shown != copy.version and behind(local, copy):
+    if state.shown != copy.version and rules.behind(local, copy):
         effects.append(do.SyncStatus(record.binding.cluster))
         state = replace(state, shown=copy.version)
-    return replace(state, deadline=None), tuple(effects)
+    ready, at = readiness(record, copy, now, rules)
+    if ready and not copy.finished:
+        effects.append(do.SetPodsReady(True))
+    return replace(state, deadline=None, due=earlier(state.due, at)), tuple(effects)
 
 
 def _finish(
-    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, behind: Behind
+    state: JobState,
+    local: LocalJob,
+    record: Record,
+    copy: RemoteJob,
+    now: float,
+    rules: LifeRules,
 ) -> Plan:
     """Result first, then the record, then the copy may go: a crash in between loses nothing."""
-    state, effects = _running(state, local, record, copy, behind)
-    return state, (*effects, do.FinishWorkload(copy.finished))
+    state, effects = _running(state, local, record, copy, now, rules)
+    return replace(state, due=None), (*effects, do.FinishWorkload(copy.finished))
 
 
-def _unbind(state: JobState, local: LocalJob, record: Record, copy: RemoteJob) -> Plan:
+def _unbind(
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, judged: Judgement
+) -> Plan:
     effects: list[do.Effect] = []
     if not local.suspended:
         effects.append(do.SetSuspend(True))
     if not local.suspended or local.started:
         effects.append(do.ResetStatus())
-    effects.append(do.Unbind(*_unbind_reason(state, record, copy), evicted=record.admitted))
+    reason, message = _unbind_reason(state, record, copy, judged)
+    effects.append(do.Unbind(reason, message, evicted=bool(record.life.evicted)))
     return state, tuple(effects)
 
 
-def _unbind_reason(state: JobState, record: Record, copy: RemoteJob) -> tuple[str, str]:
+def _unbind_reason(
+    state: JobState, record: Record, copy: RemoteJob, judged: Judgement
+) -> tuple[str, str]:
     refusal = state.refusals.get(copy.cluster)
     where = f"cluster {copy.cluster}, attempt {copy.attempt}"
-    if not record.active:
-        return Reason.DEACTIVATED, f"the Workload was deactivated; its copy on {where} is stopped"
-    if record.admitted:
-        return Reason.EVICTED_ON_WORKER_CLUSTER, f"the copy on {where} was stopped or deleted there"
-    if refusal is not None:
-        return Reason.REFUSED_BY_WORKER_CLUSTER, f"{where}: {refusal.message}"
+    if record.life.evicted:
+        if not record.active:
+            return Reason.DEACTIVATED, held_text(record)
+        return Reason.PENDING_EVALUATION, record.evicted_message
+    if judged.release is not None:
+        return judged.release
+    if copy.evicted is not None:
+        return Reason.EVICTED_ON_WORKER_CLUSTER, f"{where}: {copy.evicted.message}"
+    if refusal is not None or copy.refused:
+        told = refusal.message if refusal is not None else copy.refused
+        return Reason.REFUSED_BY_WORKER_CLUSTER, f"{where}: {told}"
     return Reason.WITHDRAWN_FROM_WORKER_CLUSTER, f"{where}: no answer within {ANSWER_S:.0f} s"

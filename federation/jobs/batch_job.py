@@ -9,12 +9,13 @@ from typing import Any
 
 from federation.api.convert import preemptible
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
-from federation.core.facts import LocalJob, ObjectKey, RemoteJob
+from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
 from federation.jobs import admissibility, scaling, template
 from federation.jobs.admission_note import decode_admission, encode_admission, original
+from federation.jobs.eviction_note import read_eviction
 from federation.jobs.mirror import (
     Identity,
     copy_metadata,
@@ -126,6 +127,7 @@ def local_job(job: Json, defaults: PodDefaults | None = None) -> LocalJob:
         started=bool(status.get("startTime")),
         finished=finished(status),
         problem=problem,
+        max_execution_s=max_execution_seconds(job),
         pod_sets=sets,
         status=status,
         preemptible=preemptible(job),
@@ -177,11 +179,32 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         refused=message or refusal,
         refused_reason=reason,
         deciding_until=timestamp(annotations.get(Mirror.DECIDING.value)),
+        evicted=_evicted(job),
+        ready=pods_are_ready(job),
         terminating="deletionTimestamp" in meta,
         finished=finished(status),
         gone=gone,
         status=status,
     )
+
+
+def pods_are_ready(job: Json) -> bool:
+    """Whether all pods of a Job as it runs are ready, or have done their work.
+
+    Pods that have ended count until its controller has drawn its conclusion from that; a Job that
+    is about to end waits for none.
+    """
+    status = job.get("status") or {}
+    if any(condition(status, kind) for kind in (*_ENDING, *_TERMINAL)):
+        return True
+    ended = status.get("uncountedTerminatedPods") or {}
+    counted = sum(int(status.get(field) or 0) for field in ("ready", "succeeded"))
+    return counted + sum(map(len, ended.values())) >= scaling.pod_count(job["spec"])
+
+
+def _evicted(job: Json) -> Eviction | None:
+    note = read_eviction(job)
+    return None if note is None else Eviction(note.reason, note.message)
 
 
 def in_transit(status: Mapping[str, Any]) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import settings
 
+from federation.core.controls import Life
 from federation.core.facts import Binding, LocalJob, ObjectKey, Record, RemoteJob
 from federation.core.policies import Preemption, PreemptionPolicy, QueueingStrategy
 from federation.core.types import (
@@ -178,8 +180,11 @@ def local(**more: Any) -> LocalJob:
 
 
 def record(bound: str = "", attempt: int = 0, **more: Any) -> Record:
-    """The Workload; `bound` names the cluster it is bound to."""
+    """The Workload; `bound` names the cluster it is bound to. Fields of Life go there."""
+    ours = {f.name for f in dataclasses.fields(Life)}
+    life = Life(**{key: more.pop(key) for key in list(more) if key in ours})
     fields: dict[str, Any] = {
+        "life": life,
         "uid": "w",
         "key": ObjectKey("team", "job-job-12345"),
         "version": 20,
@@ -189,6 +194,11 @@ def record(bound: str = "", attempt: int = 0, **more: Any) -> Record:
         **more,
     }
     return Record(**fields)
+
+
+def but(known: Record, **life: Any) -> Record:
+    """The Workload with another life."""
+    return dataclasses.replace(known, life=dataclasses.replace(known.life, **life))
 
 
 def copy(cluster: str = "a", attempt: int = 1, **more: Any) -> RemoteJob:

@@ -17,15 +17,23 @@ from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
+from federation.api import departure
 from federation.api import record as records
+from federation.api.life import read_check
 from federation.api.names import Label, Mirror
 from federation.core import effects as do
 from federation.core import events as on
+from federation.core.checks import CheckState
 from federation.core.dispatch import Choice
-from federation.core.facts import Binding, JobState, LocalJob, Record, RemoteJob
+from federation.core.facts import Binding, JobState, LocalJob, Queues, Record, RemoteJob
 from federation.core.lifecycle import step, wake_at
+from federation.core.policies import AdmissionCheck, PodsReady, Retention, StopPolicy
+from federation.core.reasons import Reason
+from federation.core.stay import LifeRules, checked
+from federation.core.types import ClusterQueue
 from federation.edge.resources import JOBS, WORKLOADS, Resource
 from federation.jobs import batch_job
+from federation.jobs.eviction_note import Eviction, encode_eviction
 from federation.jobs.mirror import Identity, mirrored_attempt
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.patches import Refused
@@ -38,6 +46,27 @@ HOME = "home"
 NAMESPACE, NAME = "team", "job"
 ORIGIN = "origin"
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+OWN, BUDGET = "own", "budget"
+"""Admission checks: the manager's, and that of another controller."""
+
+PODS_READY = PodsReady(60.0, 40.0, backoff_base_s=20, backoff_limit=2)
+RETENTION = Retention(500.0, 700.0)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is configured: waitForPodsReady, retention, a second check, a limit of the time."""
+
+    pods_ready: bool = False
+    retention: bool = False
+    checks: bool = False
+    max_execution: bool = False
+
+    def rules(self) -> LifeRules:
+        """As the step takes it."""
+        ready = PODS_READY if self.pods_ready else None
+        kept = RETENTION if self.retention else Retention()
+        return LifeRules(batch_job.is_behind, ready, kept)
 
 
 class Again(Exception):
@@ -76,12 +105,16 @@ class Shell:
 class World:
     """Everything. Methods without an underscore are what can happen."""
 
-    def __init__(self, workers: tuple[str, ...] = ("a", "b")) -> None:
+    def __init__(
+        self, workers: tuple[str, ...] = ("a", "b"), setting: Setting | None = None
+    ) -> None:
         self._uids = mock.patch(
             "tests.fakes.objects.uuid.uuid4", side_effect=map(_uuid, itertools.count(1))
         )
         self._uids.start()  # the same choices give the same world
         self.now = START
+        self.setting = setting or Setting()
+        self.rules = self.setting.rules()
         self.workers = workers
         self.kubes = {name: FakeKube(clock=self._clock, namespaces=(NAMESPACE,)) for name in
                       (HOME, *workers)}  # fmt: skip
@@ -96,7 +129,8 @@ class World:
         self.squatters: set[str] = set()
         self.workload_deleted = False
         self.submitted = 0
-        self.stopped_queue = False
+        self.stops = {"local": StopPolicy.NONE, "cluster": StopPolicy.NONE}
+        self.held_by_people = False
         self.charged: dict[str, int] = {}
         self.shell = Shell()
         self.restart()
@@ -116,6 +150,10 @@ class World:
     def submit(self) -> str:
         """Create the job; the admission policy has suspended it."""
         self.submitted += 1
+        self.held_by_people = False
+        labels = {Label.QUEUE_NAME.value: "lq"}
+        if self.setting.max_execution:
+            labels[Label.MAX_EXEC_TIME_SECONDS.value] = "300"
         template: Json = {
             "spec": {
                 "restartPolicy": "Never",
@@ -125,11 +163,7 @@ class World:
         body: Json = {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": {
-                "name": NAME,
-                "namespace": NAMESPACE,
-                "labels": {Label.QUEUE_NAME.value: "lq"},
-            },
+            "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels},
             "spec": {"suspend": True, "managedBy": batch_job.MANAGED_BY, "template": template},
         }
         return str(self.kubes[HOME].create(JOBS, body)["metadata"]["uid"])
@@ -159,10 +193,12 @@ class World:
 
     def set_suspend(self, suspend: bool) -> None:
         """A person suspends or resumes the local Job."""
+        self.held_by_people |= suspend
         self.kubes[HOME].merge(JOBS, NAME, {"spec": {"suspend": suspend}}, NAMESPACE)
 
     def set_active(self, active: bool) -> None:
         """A person holds or releases the Workload."""
+        self.held_by_people |= not active
         found = self.workload()
         assert found is not None
         patch = {"spec": {"active": active}}
@@ -176,12 +212,44 @@ class World:
         """A foreground deletion of the local Job ends."""
         self._drop_finalizers(HOME)
 
-    def stop_queue(self, stopped: bool) -> None:
-        """The LocalQueue is stopped or started."""
-        self.stopped_queue = stopped
-        for uid, state in list(self.shell.states.items()):
-            if state.bound is None and state.local is not None:
-                self._check_queue(uid)
+    def stop_queue(self, which: str, policy: StopPolicy) -> None:
+        """The `local` or the `cluster` queue is stopped or started."""
+        self.stops[which] = policy
+        for uid in list(self.shell.states):
+            self._check_queue(uid)
+
+    def preemptable(self) -> list[str]:
+        """Jobs that hold quota, as the cycle sees them."""
+        return [uid for uid, s in self.shell.states.items() if s.holds and not s.evicting]
+
+    def preempt(self, uid: str) -> None:
+        """The cycle wants the quota of a job for another one."""
+        reason, cause = Reason.PREEMPTED, Reason.IN_CLUSTER_QUEUE
+        self.feed(uid, on.Evict(reason, "Preempted to accommodate a workload", cause))
+
+    def budget(self) -> Json | None:
+        """The Workload, if the other controller has something to say of it."""
+        found = self.workload()
+        status = (found or {}).get("status") or {}
+        listed = any(c["name"] == BUDGET for c in status.get("admissionChecks") or ())
+        reserved = records.is_true(status, records.ConditionType.QUOTA_RESERVED)
+        ended = records.is_true(status, records.ConditionType.FINISHED)
+        return found if listed and reserved and not ended else None
+
+    def decide_budget(self, state: CheckState) -> None:
+        """The other controller says something about its check."""
+        found = self.budget()
+        assert found is not None
+        checks = copying.deepcopy(found["status"]["admissionChecks"])
+        for check in checks:
+            if check["name"] == BUDGET:
+                check.update(state=state.value, lastTransitionTime=self._stamp())
+                check["requeueAfterSeconds"] = 30
+                if state is CheckState.READY:
+                    check["podSetUpdates"] = [{"name": "main", "labels": {"budget": "yes"}}]
+        patch = {"status": {"admissionChecks": checks}}
+        name = found["metadata"]["name"]
+        self.kubes[HOME].merge(WORKLOADS, name, patch, NAMESPACE, status=True)
 
     def delete_workload(self) -> None:
         """A person deletes the Workload of a living job."""
@@ -243,14 +311,14 @@ class World:
         ]
 
     def run_pods(self, cluster: str, how: str) -> None:
-        """The worker's Job controller: `up`, then `ended` or `failed`, then `conclude`."""
+        """The worker's Job controller: `up` or `unready`, then `ended` or `failed`, `conclude`."""
         job = self._find(cluster)
         assert job is not None
         status = copying.deepcopy(job["status"])
         uid, stamp = job["metadata"]["uid"], self._stamp()
-        if how == "up" or not status.get("startTime"):
+        if how in ("up", "unready") or not status.get("startTime"):
             status.setdefault("startTime", stamp)
-            status.update(active=1, ready=1)
+            status.update(active=1, ready=0 if how == "unready" else 1)
             self.pods[uid] = (cluster, _local_uid(job))
         elif how in ("ended", "failed"):
             kind = "succeeded" if how == "ended" else "failed"
@@ -276,6 +344,11 @@ class World:
     def halt(self, cluster: str) -> None:
         """Somebody suspends a started copy on the worker; its pods still stop."""
         self.kubes[cluster].merge(JOBS, NAME, {"spec": {"suspend": True}}, NAMESPACE)
+
+    def evict_there(self, cluster: str) -> None:
+        """The worker's own queue does, and notes why."""
+        note = encode_eviction(Eviction("Preempted", "for a local job", self._stamp()))
+        self._annotate(cluster, Mirror.EVICTED, note, {"spec": {"suspend": True}})
 
     def lose(self, cluster: str) -> None:
         """Somebody deletes the copy on the worker, and its pods are killed with it."""
@@ -441,7 +514,7 @@ class World:
         if known is None and not isinstance(event, on.LocalSeen | on.RecordSeen):
             return
         before = known or JobState()
-        after, effects = step(before, event, self.now, batch_job.is_behind)
+        after, effects = step(before, event, self.now, self.rules)
         assert not (effects and before.busy and after.busy and uid in self.shell.running), (
             "a step was planned while effects of the last one run"
         )
@@ -491,8 +564,8 @@ class World:
                 self.shell.queue.discard(uid)
             case do.Enqueue():
                 self.shell.queue.add(uid)
-            case do.Offer(cluster, attempt):
-                answers = self._offer(uid, state, cluster, attempt)
+            case do.Offer():
+                answers = self._offer(uid, state, effect)
             case do.RemoveRemote():
                 answers = self._remove(uid, state, effect)
             case do.Bind(cluster, attempt):
@@ -506,14 +579,20 @@ class World:
         for answer in answers:
             answer()
 
-    def _offer(
-        self, uid: str, state: JobState, cluster: str, attempt: int
-    ) -> list[Callable[[], None]]:
+    def _offer(self, uid: str, state: JobState, effect: do.Offer) -> list[Callable[[], None]]:
+        cluster, attempt = effect.cluster, effect.attempt
         _, record = _facts(state)
+        if not effect.void and not checked(state, record):
+            raise Again(0.05)
         job = self.shell.bodies[uid]
         identity = Identity(ORIGIN, uid, attempt, 1, job["metadata"]["creationTimestamp"], 0)
         body = batch_job.remote_manifest(job, identity)
+        if effect.void:
+            body["metadata"]["annotations"][Mirror.REFUSED.value] = do.VOID
         assert record.binding is None or record.binding.attempt == attempt
+        if self.setting.checks and not effect.void and record.binding is not None:
+            said = {check.name: check.state for check in record.life.checks}
+            _must(said[BUDGET] is CheckState.READY, f"offered although budget is {said[BUDGET]}")
         try:
             made = self.kubes[cluster].create(JOBS, body)
         except Refused as refused:
@@ -562,9 +641,8 @@ class World:
         _, record = _facts(state)
         if state.admission is None:
             raise Ended(on.BindLost())
-        body = records.bind_patch(
-            record, state.admission, Binding(cluster, attempt, 1, self._stamp()), ""
-        )
+        binding = Binding(cluster, attempt, 1, self._stamp())
+        body = records.bind_patch(record, state.admission, binding, self._queues())
         try:
             answer = self._patch_workload(record, body)
         except Refused:
@@ -605,27 +683,43 @@ class World:
                 return self._replace_status(
                     local, batch_job.reset_status(local.status, self._stamp())
                 )
+            case do.DeleteJob():
+                return self._delete_job(local)
         _, record = _facts(state)
+        if isinstance(effect, do.SetActive):
+            return self._patch_workload(record, {"spec": {"active": effect.active}}, status=False)
+        return self._patch_workload(record, self._status_of(record, state, effect))
+
+    def _status_of(self, record: Record, state: JobState, effect: do.Effect) -> Json:
+        now = self._stamp()
+        waits = self.rules.pods_ready is not None
         match effect:
-            case do.SetActive(active):
-                return self._patch_workload(record, {"spec": {"active": active}}, status=False)
             case do.Admit(cluster):
-                return self._patch_workload(
-                    record, records.admit_patch(record, cluster, "", self._stamp())
-                )
+                ready = state.pods_ready if waits else None
+                return records.admit_patch(record, cluster, OWN, ready, now)
             case do.FinishWorkload(reason):
-                return self._patch_workload(
-                    record, records.finish_patch(record, reason, "", self._stamp())
-                )
-            case do.Unbind(reason, message, evicted):
-                return self._patch_workload(
-                    record, records.unbind_patch(record, reason, message, evicted, self._stamp())
-                )
+                return records.finish_patch(record, reason, "", now, waits and reason == "Complete")
+            case do.Evict():
+                return departure.evict_patch(record, effect, now)
+            case do.Unbind():
+                return departure.unbind_patch(record, effect, now)
+            case do.Readmit(reason, message):
+                return departure.readmit_patch(record, reason, message, now)
+            case do.SetTarget(reason, message):
+                return departure.target_patch(record, reason, message, now)
+            case do.SyncChecks():
+                return departure.checks_patch(record, self._queues(), now)
+            case do.SetPodsReady(ready):
+                return departure.pods_ready_patch(record, ready, now)
             case do.SetWaiting(reason, message):
-                return self._patch_workload(
-                    record, records.waiting_patch(record, reason, message, self._stamp())
-                )
+                return records.waiting_patch(record, reason, message, now)
         raise AssertionError(effect)
+
+    def _delete_job(self, local: LocalJob) -> Callable[[], None]:
+        self.kubes[HOME].objects.delete(
+            JOBS, (NAMESPACE, NAME), {"preconditions": {"uid": local.uid}}
+        )
+        return lambda: self._job_gone(local.uid)
 
     def _create_workload(self, uid: str, local: LocalJob) -> Callable[[], None]:
         body = records.manifest(self.shell.bodies[uid], local, "Job", 0, None)
@@ -670,10 +764,21 @@ class World:
         self.feed(local.uid, on.LocalSeen(local))
         self._check_queue(local.uid)
 
+    def _queues(self) -> Queues:
+        checks = (AdmissionCheck(OWN), AdmissionCheck(BUDGET)) if self.setting.checks else ()
+        cluster = ClusterQueue("q", stop=self.stops["cluster"], checks=checks)
+        return Queues(self.stops["local"], cluster, OWN if checks else "")
+
     def _check_queue(self, uid: str) -> None:
         state = self.shell.states.get(uid)
-        problem = "the LocalQueue is stopped" if self.stopped_queue else ""
-        if state and state.local and state.bound is None and state.queue_problem != problem:
+        if state is None or state.local is None:
+            return
+        if state.queues != (queues := self._queues()):
+            self.feed(uid, on.QueuesSeen(queues))
+        stopped = self.stops["local"] is not StopPolicy.NONE
+        problem = "the LocalQueue is stopped" if stopped else ""
+        state = self.shell.states[uid]
+        if state.bound is None and state.queue_problem != problem:
             self.feed(uid, on.QueueProblem(problem))
 
     def _job_gone(self, uid: str) -> None:
@@ -713,7 +818,9 @@ class World:
 
     def placeable(self) -> list[tuple[str, str]]:
         """What the cycle may decide now: (uid, cluster)."""
-        found = []
+        found: list[tuple[str, str]] = []
+        if self.stops["cluster"] is not StopPolicy.NONE:
+            return found
         for uid, state in self.shell.states.items():
             if uid not in self.shell.queue or not state.queued or state.choice is not None:
                 continue
@@ -792,17 +899,25 @@ class World:
             self.offers[_local_uid(job)] = offer
 
     def _check_record(self) -> None:
-        """A copy that runs is bound in the record: its quota is not given away."""
+        """A copy that runs, or whose pods still stop, is bound in the record: its quota is not
+        given away.
+        """
         found, current = self.workload(), self.job()
         if self.workload_deleted or found is None or current is None:
             return
-        if records.owner_uid(found) != current["metadata"]["uid"]:
+        record, owner = records.read_record(found), records.owner_uid(found)
+        if owner != current["metadata"]["uid"] or record.finished:
             return
+        for cluster, local_uid in self.pods.values():
+            if local_uid == owner:
+                assert record.binding is not None, f"pods on {cluster}, and the quota is free"
+                assert record.binding.cluster == cluster
+                assert self.charged.get(owner), "pods run, and the manager charges nothing"
         for cluster in self.live():
             job = self.kubes[cluster].get(JOBS, NAME, NAMESPACE)
-            if found is None or _local_uid(job) != records.owner_uid(found):
+            if _local_uid(job) != owner:
                 continue
-            bound = records.read_record(found).binding
+            bound = record.binding
             assert bound is not None, f"a copy runs on {cluster} and the record is not bound"
             assert (bound.cluster, bound.attempt) == (cluster, mirrored_attempt(job))
 
@@ -818,8 +933,9 @@ class World:
 
     def _advance(self) -> bool:
         shell = self.shell
-        if self.stopped_queue:
-            self.stop_queue(False)
+        stopped = [which for which, stop in self.stops.items() if stop is not StopPolicy.NONE]
+        if stopped:
+            self.stop_queue(stopped[0], StopPolicy.NONE)
         elif self.squatters:
             self.unsquat(min(self.squatters))
         elif self._reap_one():
@@ -836,9 +952,16 @@ class World:
             self.start(undecided[0])
         elif live := self.live():
             self._finish_pods(live[0])
+        elif self._undecided_budget():
+            self.decide_budget(CheckState.READY)
         else:
             return self._wait()
         return True
+
+    def _undecided_budget(self) -> bool:
+        found = self.budget()
+        checks = map(read_check, found["status"]["admissionChecks"] if found else ())
+        return any(c.name == BUDGET and c.state is CheckState.PENDING for c in checks)
 
     def _reap_one(self) -> bool:
         if stopping := self.stopping():
@@ -875,7 +998,7 @@ class World:
             assert self.charged == {}, "a deleted job holds quota"
             return
         if found is None:
-            assert self.workload_deleted, "the Workload is missing"
+            assert self.workload_deleted or self.setting.retention, "the Workload is missing"
             assert batch_job.finished(job["status"]), "a job without Workload is stuck"
             return
         record = records.read_record(found)
@@ -883,6 +1006,8 @@ class World:
         if not record.active and not record.finished:
             assert job["spec"]["suspend"], "a held job is not suspended"
             assert record.binding is None, "a held job is bound"
+            by_queue = record.life.evicted.startswith("DeactivatedDueTo")
+            assert by_queue or self.held_by_people, "nobody wanted the job to be held"
             return
         ended = batch_job.finished(job["status"])
         assert ended, f"the job is stuck: {self.shell.states}"

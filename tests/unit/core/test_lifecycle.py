@@ -9,12 +9,15 @@ import pytest
 
 from federation.core import effects as do
 from federation.core import events as on
+from federation.core.backoff import RequeueState
 from federation.core.dispatch import Choice, Refusal
-from federation.core.facts import JobState, LocalJob, Record, RemoteJob
+from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.lifecycle import step, wake_at
-from tests.unit.core.build import admission, behind, copy, local, record
+from federation.core.stay import LifeRules
+from tests.unit.core.build import admission, behind, but, copy, local, record
 
 NOW = 1000.0
+RULES = LifeRules(behind)
 DONE = {"succeeded": 1, "conditions": ["Complete"]}
 Effects = tuple[do.Effect, ...]
 
@@ -23,7 +26,7 @@ def go(state: JobState, *events: on.Event, now: float = NOW) -> tuple[JobState, 
     """Feed events; the effects are those of the last one."""
     effects: Effects = ()
     for event in events:
-        state, effects = step(state, event, now, behind)
+        state, effects = step(state, event, now, RULES)
     return state, effects
 
 
@@ -41,6 +44,18 @@ def planned(state: JobState, now: float = NOW) -> Effects:
 
 STARTED = local(suspended=False, started=True)
 ADMITTED = record("a", 1, admitted=True)
+
+
+def evicted(reason: str, **life: Any) -> Record:
+    """Phase one of its eviction is recorded."""
+    return record("a", 1, admitted=True, evicted=reason, evicted_message="it has to go", **life)
+
+
+def evict(reason: str, message: str, cause: str = "") -> do.Evict:
+    return do.Evict(reason, message, cause, RequeueState())
+
+
+HELD = evicted("Deactivated", active=False)
 
 PHASES: dict[str, tuple[JobState, Effects]] = {
     # A job on its way
@@ -144,13 +159,18 @@ PHASES: dict[str, tuple[JobState, Effects]] = {
     "deleted there while it ran": (
         known(STARTED, ADMITTED, copy(suspended=False, gone=True)),
         (
-            do.SetSuspend(True),
-            do.ResetStatus(),
-            do.Unbind(
+            evict(
                 "EvictedOnWorkerCluster",
                 "the copy on cluster a, attempt 1 was stopped or deleted there",
-                evicted=True,
             ),
+        ),
+    ),
+    "deleted there while it ran, and recorded": (
+        known(STARTED, evicted("EvictedOnWorkerCluster"), copy(suspended=False, gone=True)),
+        (
+            do.SetSuspend(True),
+            do.ResetStatus(),
+            do.Unbind("PendingEvaluation", "it has to go", evicted=True),
         ),
     ),
     "being deleted there": (
@@ -159,23 +179,47 @@ PHASES: dict[str, tuple[JobState, Effects]] = {
     ),
     "suspended there while it ran": (
         known(STARTED, ADMITTED, copy(suspended=True, version=33)),
+        (
+            evict(
+                "EvictedOnWorkerCluster",
+                "the copy on cluster a, attempt 1 was stopped or deleted there",
+            ),
+        ),
+    ),
+    "evicted there by its queue": (
+        known(STARTED, ADMITTED, copy(suspended=True, evicted=Eviction("Preempted", "for u2"))),
+        (
+            evict(
+                "EvictedOnWorkerCluster",
+                "the copy on cluster a, attempt 1 was evicted there: for u2",
+                "Preempted",
+            ),
+        ),
+    ),
+    "suspended there while it ran, and recorded": (
+        known(STARTED, evicted("EvictedOnWorkerCluster"), copy(suspended=True, version=33)),
         (do.RemoveRemote("a", "copy-a-1"),),
     ),
     "suspended here while it ran: held": (
         known(local(started=True), ADMITTED, copy(suspended=False), was_running=True),
         (do.SetActive(False),),
     ),
+    "held, not recorded yet": (
+        known(local(started=True), but(ADMITTED, active=False), copy(suspended=False)),
+        (evict("Deactivated", "The workload is deactivated"),),
+    ),
     "held, the copy still runs": (
-        known(local(started=True), replace(ADMITTED, active=False), copy(suspended=False)),
+        known(local(started=True), HELD, copy(suspended=False)),
         (do.RemoveRemote("a", "copy-a-1", wait=True),),
     ),
     "held, the copy is gone": (
-        known(local(started=True), replace(ADMITTED, active=False), copy(gone=True)),
+        known(local(started=True), HELD, copy(gone=True)),
         (
             do.ResetStatus(),
             do.Unbind(
                 "Deactivated",
-                "the Workload was deactivated; its copy on cluster a, attempt 1 is stopped",
+                "it has to go: unsuspend the Job, or set spec.active of the Workload to true, to"
+                " queue it again",
                 evicted=True,
             ),
         ),
@@ -320,7 +364,7 @@ def test_the_whole_life() -> None:
     assert state.holds == admission()
     state, effects = go(state, on.RemoteSeen(copy(suspended=False, version=31)))
     assert effects == (do.Admit("a"), do.SetSuspend(False))
-    running = replace(bound, admitted=True, version=22)
+    running = but(replace(bound, version=22), admitted=True)
     state, effects = go(
         state,
         on.RecordSeen(running),
@@ -449,22 +493,35 @@ def test_hold_and_resume() -> None:
         state, on.Tick(), on.LocalSeen(replace(STARTED, version=11, suspended=True))
     )
     assert effects == (do.SetActive(False),)
-    held = replace(ADMITTED, active=False, version=21)
+    held = but(replace(ADMITTED, version=21), active=False)
     state, effects = go(state, on.RecordSeen(held), on.Done())
+    assert effects == (evict("Deactivated", "The workload is deactivated"),)
+    leaving = replace(HELD, version=22)
+    state, effects = go(state, on.RecordSeen(leaving), on.Done())
     assert without_versions(effects) == (do.RemoveRemote("a", "copy-a-1", wait=True),)
     gone = copy(suspended=False, gone=True, version=32)
     state, effects = go(state, on.RemoteSeen(gone), on.Done())
     assert [type(effect) for effect in effects] == [do.ResetStatus, do.Unbind]
-    free = record(attempt=1, active=False, version=22)
+    unbind = effects[1]
+    free = record(
+        attempt=1,
+        active=False,
+        evicted="Deactivated",
+        requeued="Deactivated",
+        evicted_message="it has to go",
+        reason=unbind.reason,
+        message=unbind.message,
+        version=23,
+    )
     state, effects = go(state, on.RecordSeen(free), on.Done())
-    assert isinstance(effects[0], do.SetWaiting)
-    assert effects[0].reason == "Deactivated"
-    told = replace(free, reason="Deactivated", message=effects[0].message, version=23)
-    state, effects = go(state, on.RecordSeen(told), on.Done())
     assert effects == ()
     resumed = replace(STARTED, version=13, suspended=False, started=False)
     state, effects = go(state, on.LocalSeen(resumed))
     assert effects == (do.SetSuspend(True), do.SetActive(True))
+    state, effects = go(
+        state, on.RecordSeen(but(free, active=True)), on.LocalSeen(local(version=14))
+    )
+    assert go(state, on.Done())[1] == (do.Readmit("Reactivated", "The workload was reactivated"),)
 
 
 def test_our_own_unsuspension_is_no_wish() -> None:
@@ -523,8 +580,11 @@ def test_old_news_is_ignored(event: on.Event, kept: str) -> None:
     [
         (known(local(), record("a", 1)), (do.Offer("a", 1),)),
         (known(local(), ADMITTED), ()),
-        (known(local(), record("a", 1, active=False)), (do.Offer("a", 1),)),
-        (known(local(), replace(ADMITTED, active=False)), ()),
+        (
+            known(local(), record("a", 1, active=False, evicted="Deactivated")),
+            (do.Offer("a", 1, void=True),),
+        ),
+        (known(local(), HELD), ()),
     ],
 )
 def test_before_the_first_listing(state: JobState, expected: Effects) -> None:
@@ -534,7 +594,7 @@ def test_before_the_first_listing(state: JobState, expected: Effects) -> None:
 
 def test_a_listing_without_the_copy() -> None:
     """Of an admitted job: it was deleted there while nobody looked."""
-    _, effects = go(known(STARTED, ADMITTED), on.RemoteAbsent("a", 77))
+    _, effects = go(known(STARTED, evicted("Preempted")), on.RemoteAbsent("a", 77))
     assert [type(effect) for effect in effects] == [do.SetSuspend, do.ResetStatus, do.Unbind]
 
 
@@ -572,17 +632,17 @@ def test_a_decision_that_cannot_be_bound_any_more(state: JobState) -> None:
     assert not any(isinstance(effect, do.Bind) for effect in effects)
 
 
-HELD = admission(amount=3)
+CHARGED = admission(amount=3)
 
 
 @pytest.mark.parametrize(
     ("state", "amount"),
     [
         (known(local(), record()), 0),
-        (known(local(), record(), admission=HELD), 3),
-        (known(local(), record("a", 1), admission=HELD), 1),
-        (known(local(), replace(ADMITTED, finished=True), admission=HELD), 0),
-        (known(local(), None, admission=HELD), 0),
+        (known(local(), record(), admission=CHARGED), 3),
+        (known(local(), record("a", 1), admission=CHARGED), 1),
+        (known(local(), replace(ADMITTED, finished=True), admission=CHARGED), 0),
+        (known(local(), None, admission=CHARGED), 0),
     ],
 )
 def test_quota_is_held_once(state: JobState, amount: int) -> None:
@@ -592,11 +652,11 @@ def test_quota_is_held_once(state: JobState, amount: int) -> None:
 
 
 def test_wake_at() -> None:
-    """The deadline of an offer; but nothing is done before the time of the next try has come."""
+    """When it is due; but nothing is done before the time of the next try has come."""
     assert wake_at(JobState()) is None
-    assert wake_at(JobState(deadline=5.0)) == 5.0
+    assert wake_at(JobState(due=5.0)) == 5.0
     assert wake_at(JobState(retry_at=7.0)) == 7.0
-    assert wake_at(JobState(deadline=5.0, retry_at=7.0)) == 7.0
+    assert wake_at(JobState(due=5.0, retry_at=7.0)) == 7.0
 
 
 def test_a_job_that_could_not_be_queued_is_queued_again() -> None:
@@ -627,7 +687,7 @@ def test_forgettable(state: JobState, expected: bool) -> None:
 
 def test_suspended_copies_are_removed_on_the_version_seen() -> None:
     """The agent may start a copy at the same moment: the deletion must lose against that."""
-    held = known(local(), record("a", 1, active=False), copy(version=34))
+    held = known(local(), record("a", 1, evicted="Preempted"), copy(version=34))
     (effect,) = planned(held)
     assert effect == do.RemoveRemote("a", "copy-a-1", version=34)
 
@@ -635,7 +695,7 @@ def test_suspended_copies_are_removed_on_the_version_seen() -> None:
 def test_a_copy_with_pods_is_deleted_in_the_foreground() -> None:
     """A suspended copy whose pods still stop is gone only when they are."""
     for status in ({"active": 1}, {"terminating": 1}):
-        state = known(STARTED, ADMITTED, copy(suspended=True, status=status))
+        state = known(STARTED, evicted("Preempted"), copy(suspended=True, status=status))
         (effect,) = planned(state)
         assert isinstance(effect, do.RemoveRemote)
         assert effect.wait, status
@@ -662,4 +722,4 @@ def test_a_cluster_rebuilt_under_its_name_is_believed() -> None:
     state = known(STARTED, ADMITTED, running)
     assert go(state, on.RemoteAbsent("a", 5))[1] == ()
     _, effects = go(state, on.ClusterReplaced("a"), on.RemoteAbsent("a", 5))
-    assert any(isinstance(effect, do.Unbind) for effect in effects)
+    assert [type(effect) for effect in effects] == [do.Evict]

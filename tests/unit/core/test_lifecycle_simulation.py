@@ -9,9 +9,11 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from federation.core.checks import CheckState
+from federation.core.policies import StopPolicy
 from federation.edge.resources import JOBS
 from federation.jobs import batch_job
-from tests.unit.core.simulation import World
+from tests.unit.core.simulation import Setting, World
 
 Action = tuple[int, str, Callable[[], None]]
 """How likely, its name, and what it does."""
@@ -23,6 +25,7 @@ def actions(world: World) -> list[Action]:
         *_manager(world),
         *_faults(world),
         *_workers(world),
+        *_rules(world),
         *_people(world),
     ]
 
@@ -60,9 +63,11 @@ def _workers(world: World) -> Iterator[Action]:
         yield 1, f"deliberate {cluster}", partial(world.deliberate, cluster)
         yield 1, f"lose {cluster}", partial(world.lose, cluster)
     for cluster in world.live():
-        for weight, how in ((10, "up"), (3, "ended"), (1, "failed"), (3, "conclude")):
+        hows = ((10, "up"), (3, "unready"), (3, "ended"), (1, "failed"), (3, "conclude"))
+        for weight, how in hows:
             yield weight, f"pods {how} on {cluster}", partial(world.run_pods, cluster, how)
         yield 1, f"halt {cluster}", partial(world.halt, cluster)
+        yield 1, f"evict there {cluster}", partial(world.evict_there, cluster)
         yield 1, f"lose {cluster}", partial(world.lose, cluster)
     for cluster in world.workers:
         if cluster in world.squatters:
@@ -75,9 +80,22 @@ def _workers(world: World) -> Iterator[Action]:
         yield 3, f"collect {cluster}", partial(world.collect, cluster)
 
 
+def _rules(world: World) -> Iterator[Action]:
+    """What takes the quota of a job away, or keeps it from its start."""
+    for uid in world.preemptable():
+        yield 2, "preempt", partial(world.preempt, uid)
+    for which, now in world.stops.items():
+        for stop in StopPolicy:
+            if stop is not now:
+                yield 1, f"{which} queue {stop}", partial(world.stop_queue, which, stop)
+    if world.budget() is not None:
+        weights = {CheckState.READY: 10, CheckState.RETRY: 2}
+        for said in CheckState:
+            yield weights.get(said, 1), f"budget {said}", partial(world.decide_budget, said)
+
+
 def _people(world: World) -> Iterator[Action]:
     job = world.job()
-    yield 1, "stop or start the queue", partial(world.stop_queue, not world.stopped_queue)
     if job is None:
         if world.submitted < 2:
             yield 10, "submit again", lambda: _discard(world.submit())
@@ -111,9 +129,13 @@ def choose(possible: list[Action], choice: int) -> Action:
     raise AssertionError("unreachable")
 
 
-def simulate(choices: list[int], workers: tuple[str, ...] = ("a", "b")) -> list[str]:
+def simulate(
+    choices: list[int],
+    workers: tuple[str, ...] = ("a", "b"),
+    setting: Setting | None = None,
+) -> list[str]:
     """Do what the choices say, then let everything come to rest; what happened, by name."""
-    world = World(workers)
+    world = World(workers, setting)
     story: list[str] = []
     try:
         world.submit()
@@ -136,11 +158,12 @@ def simulate(choices: list[int], workers: tuple[str, ...] = ("a", "b")) -> list[
 @given(
     st.lists(st.integers(0, 2**16), max_size=60),
     st.sampled_from([("a", "b"), ("a", "b", "c")]),
+    st.builds(Setting, *[st.booleans()] * 4),
 )
-def test_whatever_happens(choices: list[int], workers: tuple[str, ...]) -> None:
+def test_whatever_happens(choices: list[int], workers: tuple[str, ...], setting: Setting) -> None:
     """Never two copies that run, no stuck state, nothing left, quota given back.
 
     See `World.check` and `World.check_end` for the list. FEDQ_SIMULATIONS sets how many lives are
     lived; a nightly run has thousands.
     """
-    simulate(choices, workers)
+    simulate(choices, workers, setting)

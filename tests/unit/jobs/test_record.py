@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from federation.api import departure
 from federation.api import record as records
 from federation.api.names import ConditionType
 from federation.api.workload import Workload
-from federation.core.facts import Binding, Record
-from federation.core.types import Admission, PodSetAssignment
+from federation.core import effects as do
+from federation.core.backoff import RequeueState
+from federation.core.facts import Binding, Queues, Record
+from federation.core.policies import AdmissionCheck
+from federation.core.types import Admission, ClusterQueue, PodSetAssignment
 from federation.edge.resources import WORKLOADS
 from federation.jobs import batch_job
 from tests.fakes.kube_api import FakeKube
@@ -29,6 +32,7 @@ ADMISSION = Admission(
     ),
 )
 BINDING = Binding("a", 3, 7, T1)
+QUEUES = Queues(cluster=ClusterQueue("q", checks=(AdmissionCheck("check"),)), own_check="check")
 
 JOB: Json = {
     "apiVersion": "batch/v1",
@@ -82,7 +86,7 @@ class Stored:
         return found
 
     def bound(self) -> Record:
-        return self.write(records.bind_patch(self.record, ADMISSION, BINDING, "check"))
+        return self.write(records.bind_patch(self.record, ADMISSION, BINDING, QUEUES))
 
 
 @pytest.fixture
@@ -135,7 +139,7 @@ def test_bind(stored: Stored) -> None:
 
 def test_the_whole_way(stored: Stored) -> None:
     """Bound, admitted, finished: each accepted on top of the other; times move with the status."""
-    record = stored.write(records.admit_patch(stored.bound(), "a", "check", T2))
+    record = stored.write(records.admit_patch(stored.bound(), "a", "check", None, T2))
     assert record.admitted
     assert stored.obj["status"]["clusterName"] == "a"
     assert stored.obj["status"]["admissionChecks"][0]["state"] == "Ready"
@@ -154,27 +158,13 @@ def test_failed(stored: Stored) -> None:
 
 def test_unbind_an_offer(stored: Stored) -> None:
     """Nothing is reserved, the attempt stays, and it was not evicted."""
-    record = stored.write(records.unbind_patch(stored.bound(), "Refused", "no room", False, T2))
+    record = stored.write(
+        departure.unbind_patch(stored.bound(), do.Unbind("Refused", "no room", False), T2)
+    )
     assert (record.binding, record.admission, record.attempt) == (None, None, 3)
     assert (record.reason, record.message) == ("Refused", "no room")
     assert records.find(stored.obj["status"], ConditionType.EVICTED) is None
-    assert "admissionChecks" not in stored.obj["status"]
     assert stored.condition(ConditionType.QUOTA_RESERVED)["lastTransitionTime"] == T2
-
-
-def test_evicted_and_bound_again(stored: Stored) -> None:
-    """Evicted while admitted; a new reservation ends that (kueue-admission.md §2.1)."""
-    record = stored.write(records.admit_patch(stored.bound(), "a", "", T1))
-    record = stored.write(records.unbind_patch(record, "EvictedOnWorkerCluster", "gone", True, T2))
-    assert not record.admitted
-    assert stored.condition(ConditionType.ADMITTED)["reason"] == "NoReservation"
-    assert stored.condition(ConditionType.EVICTED)["status"] == "True"
-    assert stored.condition(ConditionType.REQUEUED)["status"] == "True"
-    assert "clusterName" not in stored.obj["status"]
-    again = replace(BINDING, cluster="b", attempt=4, bound_at=T3)
-    record = stored.write(records.bind_patch(record, ADMISSION, again, ""))
-    assert record.binding == again
-    assert stored.condition(ConditionType.EVICTED)["status"] == "False"
 
 
 def test_waiting(stored: Stored) -> None:
@@ -192,16 +182,24 @@ def test_a_message_of_any_length(stored: Stored) -> None:
     assert len(record.message) == 32768
 
 
-@pytest.mark.parametrize("kind", ["bind", "admit", "finish", "unbind", "waiting"])
+KINDS = ("bind", "admit", "finish", "unbind", "evict", "readmit", "target", "checks", "pods ready")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "waiting"])
 def test_a_writer_that_is_behind_loses(stored: Stored, kind: str) -> None:
     """Every patch names the version it was decided on."""
     old = stored.record
     stored.write(records.waiting_patch(old, "WaitingForQuota", "0 free", T1))
     patches = {
-        "bind": records.bind_patch(old, ADMISSION, BINDING, ""),
-        "admit": records.admit_patch(old, "a", "", T1),
+        "bind": records.bind_patch(old, ADMISSION, BINDING, QUEUES),
+        "admit": records.admit_patch(old, "a", "", None, T1),
         "finish": records.finish_patch(old, "Complete", "", T1),
-        "unbind": records.unbind_patch(old, "r", "m", True, T1),
+        "unbind": departure.unbind_patch(old, do.Unbind("r", "m", True), T1),
+        "evict": departure.evict_patch(old, do.Evict("r", "m", "", RequeueState()), T1),
+        "readmit": departure.readmit_patch(old, "r", "m", T1),
+        "target": departure.target_patch(old, "r", "m", T1),
+        "checks": departure.checks_patch(old, QUEUES, T1),
+        "pods ready": departure.pods_ready_patch(old, True, T1),
         "waiting": records.waiting_patch(old, "r", "m", T1),
     }
     before = stored.obj
