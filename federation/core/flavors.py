@@ -77,7 +77,7 @@ def totals(pods: PodSet, count: int, queue: ClusterQueue) -> Resources:
     """What `count` pods of a set ask for in all; a queue that covers `pods` counts them too."""
     requests = scale(pods.requests, count)
     if any("pods" in group.covered for group in queue.groups):
-        requests["pods"] = count
+        requests["pods"] = max(0, count)
     return requests
 
 

@@ -110,8 +110,8 @@ def add(left: Mapping[str, int], right: Mapping[str, int]) -> Resources:
 
 
 def scale(values: Mapping[str, int], count: int) -> Resources:
-    """Every amount times `count`, at most `MAX_AMOUNT`."""
-    return {name: min(amount * count, MAX_AMOUNT) for name, amount in values.items()}
+    """Every amount times `count`, at most `MAX_AMOUNT`, and never negative."""
+    return {name: max(0, min(amount * count, MAX_AMOUNT)) for name, amount in values.items()}
 
 
 def largest(left: Mapping[str, int], right: Mapping[str, int]) -> Resources:

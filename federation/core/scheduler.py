@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Requeue, Wait, run_cycle
@@ -145,10 +145,16 @@ class Scheduler:
                 self._lines[name].generation += 1
         for name in sorted(changed):
             self.wake(name, now)
-        self._dirty |= {tree.root(name) for name in world.queues}
+        self._happened({tree.root(name) for name in world.queues})
 
     def hold(self, holder: Holder) -> None:
-        """Charge a workload, or note what changed about one that is charged."""
+        """Charge a workload, or note what changed about one that is charged.
+
+        A negative amount counts nothing: it cannot make room for others.
+        """
+        if any(amount < 0 for amount in holder.usage.values()):
+            usage = {fr: max(0, amount) for fr, amount in holder.usage.items()}
+            holder = replace(holder, usage=usage)
         known = self.holder(holder.uid)
         if known == holder:
             return
@@ -171,6 +177,8 @@ class Scheduler:
         self._lines[holder.cluster_queue].generation += 1
         self._touch(holder.cluster_queue)
         self.wake(holder.cluster_queue, now)
+        if uid in self.items:
+            self._again(self.items[uid], now)
 
     def holder(self, uid: str) -> Holder | None:
         """What a workload holds."""
@@ -289,6 +297,10 @@ class Scheduler:
         """Whether a cycle now could decide something new."""
         return bool(self._dirty)
 
+    def _happened(self, roots: Iterable[str]) -> None:
+        self._events += 1
+        self._dirty.update(roots)
+
     def _touch(self, queue: str) -> None:
         self._events += 1
         self._look_at(queue)
@@ -306,12 +318,13 @@ class Scheduler:
             self._reactivate(root)
         while self._alarms and self._alarms[0][0] <= now:
             _, uid = heapq.heappop(self._alarms)
-            item = self.items.get(uid)
-            if item is not None and item.not_before <= now:
-                self._again(item)
+            if uid in self.items:
+                self._again(self.items[uid], now)
 
-    def _again(self, item: Pending) -> None:
+    def _again(self, item: Pending, now: float) -> None:
         """Look at a workload whose time has come, parked or not."""
+        if item.not_before > now:
+            return
         line = self._lines[item.cluster_queue]
         if item.uid in line.parked:
             line.parked.discard(item.uid)
@@ -331,7 +344,7 @@ class Scheduler:
             self._index.reactivate(aside)
         for uid in unselected:
             self._park(self.items[uid])
-        self._dirty.add(root)
+        self._happened({root})
 
     def _selected(self, uid: str) -> bool:
         """Whether its queue takes workloads of its namespace: nothing else helps it."""
@@ -352,7 +365,7 @@ class Scheduler:
         """
         for line in self._lines.values():
             line.forget()
-        self._dirty |= set(self._trees)
+        self._happened(self._trees)
         await self._index.fill(
             (self._line_of(item), entry(item))
             for item in self.items.values()
@@ -443,7 +456,9 @@ class Scheduler:
     def _sticks(self, line: _Line) -> bool:
         """Whether a workload that waits for its victims is at the front, and not set aside."""
         uid = line.sticky
-        return bool(uid) and uid not in line.parked and self._shape(uid) not in line.blocked
+        if not uid or uid in line.parked or uid in self._queue_of:
+            return False
+        return self._shape(uid) not in line.blocked
 
     def _turn(self, item: Pending) -> tuple[float, bool, str]:
         """The LocalQueue that used least goes first, then who waits for its victims."""
@@ -457,6 +472,10 @@ class Scheduler:
         if item is None or item.generation != found.generation or item.cluster_queue != queue:
             if item is None:
                 self._index.drop(found.uid)
+            self._touch(queue)
+            return None
+        if item.uid in self._queue_of:  # what holds quota waits for no more until it is released
+            self._park(item)
             self._touch(queue)
             return None
         return item
