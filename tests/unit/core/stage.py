@@ -127,6 +127,7 @@ class Stage:
     ) -> None:
         self.scheduler = Scheduler(index if index is not None else MemoryIndex())
         self.log: list[str] = []
+        self.cohorts: tuple[Cohort, ...] = ()
         self.waits: dict[str, Wait] = {}
         self.known: dict[str, Pending] = {}
         self.admissions: dict[str, Admission] = {}
@@ -138,7 +139,9 @@ class Stage:
 
     def configure(self, *things: Thing, **more: Any) -> None:
         """These are the queue objects now."""
-        self.scheduler.configure(world(*things, **more), self.now)
+        given = world(*things, **more)
+        self.cohorts = given.cohorts
+        self.scheduler.configure(given, self.now)
 
     def hold(self, holder: Holder) -> None:
         """A workload that was admitted before."""
@@ -154,6 +157,11 @@ class Stage:
             created=holder.created,
             pod_sets=(PodSet("main", 1, requests),),
         )
+
+    def uses(self, **usages: float) -> None:
+        """What LocalQueues of namespace `team` used lately."""
+        given = {("team", name): usage for name, usage in usages.items()}
+        self.scheduler.snapshot = replace(self.scheduler.snapshot, usages=given)
 
     async def submit(self, *items: Pending) -> None:
         """Workloads come in, or change."""
@@ -216,6 +224,12 @@ class Stage:
         """Workloads that hold quota and are not evicted."""
         found = [holder for uid in self.known if (holder := self.scheduler.holder(uid))]
         return sorted(holder.uid for holder in found if not holder.evicted)
+
+    @property
+    def evicted(self) -> list[str]:
+        """Workloads that are being stopped."""
+        found = [holder for uid in self.known if (holder := self.scheduler.holder(uid))]
+        return sorted(holder.uid for holder in found if holder.evicted)
 
     @property
     def waiting(self) -> list[str]:
