@@ -1,14 +1,20 @@
-"""`python -m manager`: read the settings, connect everything, run until told to stop."""
+"""`python -m manager`: read the settings, connect everything, run until told to stop.
+
+`--config FILE` names a Configuration in the format of Kueue's manager.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import signal
 import sys
+from pathlib import Path
 
 import structlog
 
+from federation.edge.configuration_file import ConfigurationFileError
 from federation.edge.embedded_redis import embedded_redis
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
@@ -19,7 +25,7 @@ from federation.edge.web import app, serve
 from manager.app import Manager, ensure_origin
 from manager.local_runtime import LocalRuntime
 from manager.protocol import Runtime, WorkerUnavailable
-from manager.settings import ManagerSettings
+from manager.settings import ManagerSettings, Policies, configured
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +43,7 @@ def start_runtime(settings: ManagerSettings) -> Runtime:
         return LocalRuntime()
 
 
-async def _run(settings: ManagerSettings) -> None:
+async def _run(settings: ManagerSettings, policies: Policies) -> None:
     runtime = await asyncio.to_thread(start_runtime, settings)
     endpoint = load_endpoint(settings.kubeconfig, settings.context)
     async with contextlib.AsyncExitStack() as stack:
@@ -45,14 +51,15 @@ async def _run(settings: ManagerSettings) -> None:
         url = settings.redis_url or stack.enter_context(embedded_redis(settings.state_dir))
         client = await stack.enter_async_context(KubeClient(endpoint, user_agent="fedq-manager"))
         origin = await ensure_origin(client)
-        index = RedisIndex(url, "")
+        index = RedisIndex(url)
         stack.push_async_callback(index.aclose)
-        manager = Manager(client, index, runtime, origin)
+        manager = Manager(client, index, runtime, origin, policies)
         manager.on_crash = exit_soon
         settle_memory()
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(manager.run())
-            web = tasks.create_task(serve(app(manager.problem, manager.status), settings.listen))
+            pages = app(manager.problem, manager.status, manager.waiting)
+            web = tasks.create_task(serve(pages, settings.listen))
             _stop_on_signal(running, web)
 
 
@@ -63,10 +70,18 @@ def _stop_on_signal(*tasks: asyncio.Task[None]) -> None:
 
 
 def main() -> int:
-    """Exit code 0 after a signal, 1 when the manager cannot go on."""
+    """Exit code 0 after a signal, 1 when the manager cannot go on, 2 for a bad configuration."""
+    parser = argparse.ArgumentParser(prog="manager", description="The manager of the federation.")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a Configuration (YAML)")
+    arguments = parser.parse_args()
     settings = ManagerSettings()
     configure_logging(settings.log_level)
-    return run_program(_run(settings), "manager")
+    try:
+        policies = configured(arguments.config)
+    except ConfigurationFileError as error:
+        print(error, file=sys.stderr)  # noqa: T201  (a person reads it)
+        return 2
+    return run_program(_run(settings, policies), "manager")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Puts the manager together: client, catalog, clusters, controller, index, dispatcher."""
+"""Puts the manager together: client, catalog, clusters, scheduler, controller, dispatcher."""
 
 from __future__ import annotations
 
@@ -11,47 +11,59 @@ import structlog
 
 from federation.api.names import FEDQ_NAMESPACE, Label
 from federation.core.events import QueueMoved
+from federation.core.queueing import PendingIndex
+from federation.core.scheduler import Scheduler
 from federation.edge.catalog import Catalog
 from federation.edge.errors import AlreadyExists, NotFound
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
+from federation.edge.redis_index import RedisIndex
 from federation.edge.resources import CONFIGMAPS, JOBS, WORKLOADS, Json
 from federation.edge.services import guard
 from federation.edge.web import counted
 from manager.clusters import Clusters
 from manager.controller import Controller
-from manager.dispatcher import Dispatcher
+from manager.dispatcher import REACTIVATION_S, Dispatcher
 from manager.effects import EffectRunner
 from manager.link import ClusterLink
-from manager.pending import FillableIndex, PendingQueue
 from manager.protocol import News, Runtime
+from manager.queue_health import QueueHealth
 from manager.queue_status import QueueStatus
+from manager.reasons import Reasons
+from manager.settings import Policies
 
 log = structlog.get_logger(__name__)
 
 ORIGIN_CONFIGMAP = "fedq-origin"
+MOST_POSITIONS = 10_000
 
 
 class Manager:
     """One manager on one management cluster. `run` ends by cancellation, or with what broke."""
 
     def __init__(
-        self, client: KubeClient, index: FillableIndex, runtime: Runtime, origin: str
+        self,
+        client: KubeClient,
+        index: PendingIndex,
+        runtime: Runtime,
+        origin: str,
+        policies: Policies | None = None,
     ) -> None:
-        self.client, self.runtime = client, runtime
+        self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed)
-        self.controller = Controller(self.catalog)
-        self.queue = PendingQueue(index)
+        self.scheduler = Scheduler(index, REACTIVATION_S)
+        self.controller = Controller(self.catalog, self.scheduler, policies or Policies())
         self.clusters = Clusters(client, runtime, origin, self._news, self._clusters_changed)
-        self.dispatcher = Dispatcher(self.controller, self.queue, self.clusters)
-        runner = EffectRunner(client, self.controller, self.queue, self.clusters, origin)
+        self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
+        runner = EffectRunner(client, self.controller, self.clusters, origin)
         self.controller.run_effects = runner.run
         self.clusters.on_started = self.controller.cluster_replaced
-        self.controller.on_release = self.dispatcher.reactivate
-        self.controller.on_queued = self.dispatcher.wake
+        self.controller.own_check = self.clusters.multikueue_check
+        self.controller.on_quota = self.dispatcher.wake
         self.controller.on_void = self.clusters.offer_void
-        self.queue.on_lost = self.dispatcher.wake
-        self._status = QueueStatus(client, self.catalog, self.controller.states)
+        health = QueueHealth(self.catalog, self.clusters)
+        self.controller.inactive = health.inactive
+        self._status = QueueStatus(client, self.controller, health)
         self._catalog_dirty = asyncio.Event()
         self._jobs = Informer(
             client, JOBS, _Jobs(self.controller), select=Select(label_selector=QUEUE_LABELLED)
@@ -110,7 +122,7 @@ class Manager:
         for informer in (self._jobs, self._workloads):
             if informer.error is not None:
                 return str(informer.error)
-        return self.queue.problem
+        return self.dispatcher.problem
 
     def status(self) -> dict[str, Any]:
         """For people and tests: runtime, index, clusters, and the writes made so far."""
@@ -118,8 +130,13 @@ class Manager:
             "ready": self.ready,
             "runtime": self.runtime.name,
             "jobs": len(self.controller.states),
-            "waiting": len(self.queue.items),
-            "index": {"problem": self.queue.problem, "rebuilds": self.queue.rebuilds},
+            "waiting": len(self.scheduler.items),
+            "cycles": self.scheduler.cycles,
+            "index": {
+                "problem": self.dispatcher.problem,
+                "fills": self.dispatcher.fills,
+                "roundTrips": self._round_trips,
+            },
             "requests": {"management": counted(self.client.requests)},
             "clusters": {
                 name: {
@@ -132,14 +149,27 @@ class Manager:
             },
         }
 
+    @property
+    def _round_trips(self) -> int:
+        return self._index.round_trips if isinstance(self._index, RedisIndex) else 0
+
+    async def waiting(self, queue: str) -> list[str]:
+        """UIDs of the jobs that wait in a ClusterQueue, in order: the first ten thousand.
+
+        Raises IndexLost or IndexUnavailable.
+        """
+        return await self.scheduler.waiting(queue, MOST_POSITIONS)
+
     def _news(self, link: ClusterLink, news: News) -> None:
         self.controller.on_news(link, news)
         if news.report is not None:
-            self.dispatcher.reactivate()
-        self.dispatcher.clusters_seen()
+            self.dispatcher.clusters_changed()
+        self.clusters.look()
 
     def _clusters_changed(self) -> None:
-        self.dispatcher.reactivate()
+        """Clusters, or checks, on which the state of queues depends."""
+        self.dispatcher.clusters_changed()
+        self._catalog_changed()
 
     def _catalog_changed(self) -> None:
         self._catalog_dirty.set()
@@ -151,11 +181,10 @@ class Manager:
             self._catalog_dirty.clear()
             self.controller.quotas_changed()
             self._requeue_moved()
-            self.dispatcher.reactivate()
 
     def _requeue_moved(self) -> None:
         """A LocalQueue that was deleted and created at once may lead elsewhere now."""
-        for item in list(self.queue.items.values()):
+        for item in list(self.scheduler.items.values()):
             door = self.catalog.local_queues.get((item.namespace, item.local_queue))
             if door is not None and door.cluster_queue != item.cluster_queue:
                 self.controller.feed(item.uid, QueueMoved())

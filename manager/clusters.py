@@ -11,9 +11,8 @@ import base64
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
@@ -62,6 +61,15 @@ class _Running:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """An AdmissionCheck: its controller, the name of its parameters, whether it can decide."""
+
+    controller: str
+    parameters: str = ""
+    active: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Lease:
     epoch: int
     renewed: str
@@ -84,13 +92,14 @@ class Clusters:
         self.on_started: Callable[[str], None] = lambda name: None
         self._running: dict[str, _Running] = {}
         self._shown: dict[str, Health] = {}
+        self._problems: dict[str, str] = {}
         self._dirty = asyncio.Event()
         self._started = asyncio.Event()
         self._dirty.set()  # what is there at start is looked at, be it nothing
         changed = self._changed
         self._objects: Store[Json] = Store(_keep, changed)
         self._configs: Store[list[str]] = Store(lambda obj: list(obj["spec"]["clusters"]), changed)
-        self._checks: Store[Json] = Store(_multikueue_check, changed)
+        self._checks: Store[Check] = Store(_check, changed)
         self._leases: Store[_Lease] = Store(_lease, self._renewed_now)
         self._renewed: dict[str, float] = {}
         self._secrets: Store[bytes] = Store(_kubeconfig, changed)
@@ -119,6 +128,15 @@ class Clusters:
         """Epoch of the cluster's Lease: carried by every offer."""
         lease = self._leases.items.get((FEDQ_NAMESPACE, cluster))
         return lease.epoch if lease else 1
+
+    def look(self) -> None:
+        """Say `on_change` if a cluster begins or ceases to take work: an agent's silence is no
+        event, and one that is well again may have nothing new to report.
+        """
+        problems = {name: self.problem(link) for name, link in self.links.items()}
+        if problems != self._problems:
+            self._problems = problems
+            self._on_change()
 
     def problem(self, link: ClusterLink) -> str:
         """Why a cluster takes no new work now; '' if it does."""
@@ -155,15 +173,26 @@ class Clusters:
         name = self.multikueue_check(checks)
         if not name:
             return sorted(self.links)
-        config = (self._checks.items["", name]["spec"].get("parameters") or {}).get("name", "")
+        config = self._checks.items["", name].parameters
         clusters = self._configs.items.get(("", config))
         if clusters is None:
             return f"AdmissionCheck {name} names MultiKueueConfig {config}, which is missing"
         return clusters
 
+    def check(self, name: str) -> Check | None:
+        """An AdmissionCheck. Whether MultiKueue's are active is known here."""
+        found = self._checks.items.get(("", name))
+        if found is None or found.controller != Controller.MULTIKUEUE:
+            return found
+        return replace(found, active=("", found.parameters) in self._configs.items)
+
     def multikueue_check(self, checks: tuple[str, ...]) -> str:
         """The one among a queue's checks that is MultiKueue's; '' if none is."""
-        return next((name for name in checks if ("", name) in self._checks.items), "")
+        for name in checks:
+            found = self._checks.items.get(("", name))
+            if found is not None and found.controller == Controller.MULTIKUEUE:
+                return name
+        return ""
 
     async def inventoried(self) -> None:
         """Until all clusters there are have been listed once, or have had time enough for it.
@@ -253,6 +282,7 @@ class Clusters:
     async def _show_status(self) -> None:
         """Write condition Active where it differs from what is shown."""
         while True:
+            self.look()
             for (_, name), obj in list(self._objects.items.items()):
                 health = self._health(name, obj)
                 if self._shown.get(name) != health:
@@ -294,9 +324,13 @@ def _keep(obj: Json) -> Json:
     return obj
 
 
-def _multikueue_check(obj: Json) -> Json | None:
-    name: Any = obj["spec"].get("controllerName")
-    return obj if name == Controller.MULTIKUEUE.value else None
+def _check(obj: Json) -> Check:
+    spec, active = obj["spec"], find(obj.get("status") or {}, ConditionType.ACTIVE)
+    return Check(
+        str(spec.get("controllerName", "")),
+        str((spec.get("parameters") or {}).get("name", "")),
+        active is not None and active["status"] == "True",
+    )
 
 
 def _lease(obj: Json) -> _Lease:

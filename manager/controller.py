@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,15 +21,19 @@ from federation.api import record as records
 from federation.api.names import Label
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.facts import JobState, LocalJob, ObjectKey, Record
+from federation.core.facts import JobState, LocalJob, ObjectKey, Queues, Record
 from federation.core.lifecycle import step, wake_at
-from federation.core.types import ClusterQueue
+from federation.core.scheduler import Scheduler
+from federation.core.stay import LifeRules
+from federation.core.types import ClusterQueue, Holder
 from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
 from federation.jobs import batch_job
 from manager.link import ClusterLink
 from manager.protocol import Copy, DeleteCopy, News, Result
+from manager.settings import Policies
+from manager.views import Views
 
 log = structlog.get_logger(__name__)
 
@@ -37,20 +42,24 @@ AFTER_CRASH_S = 30.0
 
 
 class Controller:
-    """Keeps the states, and the quota tree equal to what they hold.
+    """Keeps the states, and what the scheduler charges equal to what they hold.
 
-    `run_effects` carries out the effects of one step. `on_release` hears that quota was freed,
-    `on_queued` that a job is in the index, `on_void` that an offer decided on (UID, cluster) is
-    not made.
+    `run_effects` carries out the effects of one step. `on_quota` hears that the scheduler may
+    decide something new, `on_void` that an offer decided on (UID, cluster) is not made. `inactive`
+    names the ClusterQueues that admit nothing, and why.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
+    def __init__(self, catalog: Catalog, scheduler: Scheduler, policies: Policies) -> None:
+        self.catalog, self.scheduler, self.policies = catalog, scheduler, policies
+        self.views = Views(catalog, policies)
         self.states: dict[str, JobState] = {}
-        self.tree = catalog.new_tree()
+        self.rules = LifeRules(batch_job.is_behind, policies.pods_ready, policies.retention)
+        self.own_check: Callable[[tuple[str, ...]], str] = lambda names: ""
+        """Which of a queue's admission checks is the manager's own; '' if none is."""
+        self._queues: dict[tuple[str, str, str], Queues] = {}
         self.run_effects: Callable[[str, tuple[do.Effect, ...]], Any] | None = None
-        self.on_release: Callable[[], None] = lambda: None
-        self.on_queued: Callable[[], None] = lambda: None
+        self.on_quota: Callable[[], None] = lambda: None
+        self.inactive: Callable[[], dict[str, str]] = dict
         self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
         self._bodies: OrderedDict[str, Json] = OrderedDict()
         self._jobs: dict[ObjectKey, str] = {}
@@ -59,6 +68,7 @@ class Controller:
         self._deleted_workloads = Deletions()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._evicting: set[str] = set()
         self._held: list[tuple[str, on.Event]] | None = []
 
     def start(self) -> None:
@@ -90,9 +100,9 @@ class Controller:
         state = before or JobState()
         if before is None and not isinstance(event, on.LocalSeen | on.RecordSeen):
             return
-        after, effects = step(state, event, time.time(), batch_job.is_behind)
+        after, effects = step(state, event, time.time(), self.rules)
         self.states[uid] = after
-        self._charge(state, after)
+        self._charge(uid, state, after)
         self._free_offer(uid, state, after)
         self._set_timer(uid, after)
         if effects:
@@ -121,17 +131,27 @@ class Controller:
             delay = max(0.0, due - time.time()) + 0.001
             self._timers[uid] = loop.call_later(delay, self.feed, uid, on.Tick())
 
-    def _charge(self, before: JobState, after: JobState) -> None:
-        """Keep the quota tree equal to what the states hold."""
-        old, new = before.holds, after.holds
-        if old is new or old == new:
+    def _charge(self, uid: str, before: JobState, after: JobState) -> None:
+        """Keep what the scheduler charges equal to what the states hold."""
+        same = before.record is after.record and before.local is after.local
+        if same and before.admission is after.admission:
             return
-        if old is not None:
-            self.tree.remove(old.cluster_queue, old.usage())
-        if new is not None:
-            self.tree.add(new.cluster_queue, new.usage())
-        if old is not None and new is None:
-            self.on_release()
+        known = self.scheduler.holder(uid)
+        held = self.views.holder(uid, after, uid in self._evicting)
+        if held == known:
+            return
+        if held is not None:
+            self.scheduler.hold(held)
+        else:
+            self._evicting.discard(uid)
+            self.scheduler.release(uid, time.time())
+        self.on_quota()
+
+    def evict(self, holder: Holder, event: on.Evict) -> None:
+        """Have a job give its quota back. Until it has, it is known to the scheduler as leaving."""
+        self._evicting.add(holder.uid)
+        self.scheduler.hold(replace(holder, evicted=True))
+        self.feed(holder.uid, event)
 
     def _free_offer(self, uid: str, before: JobState, after: JobState) -> None:
         """Say when a decision was given up: its cluster has that room again."""
@@ -145,23 +165,58 @@ class Controller:
         if timer := self._timers.pop(uid, None):
             timer.cancel()
         if state:
-            self._charge(state, JobState())
+            self._charge(uid, state, JobState())
             self._free_offer(uid, state, JobState())
 
     # The catalog
 
     def quotas_changed(self) -> None:
-        """Queue objects changed: build the tree again and look at every waiting job's queue."""
-        self.tree = self.catalog.new_tree()
-        for state in self.states.values():
-            if (held := state.holds) is not None:
-                self.tree.add(held.cluster_queue, held.usage())
+        """Queue objects changed: the scheduler takes them over, and the queue of every waiting job
+        is looked at.
+        """
+        self.scheduler.configure(self.views.world(self.inactive()), time.time())
+        for uid, state in self.states.items():
+            if (held := self.views.holder(uid, state, uid in self._evicting)) is not None:
+                self.scheduler.hold(held)  # its queues may say otherwise about preemption
+        self.on_quota()
+        self.checks_changed()
         for uid, state in list(self.states.items()):
             if state.bound is None and state.local is not None:
                 self._check_queue(uid, state)
 
+    def checks_changed(self) -> None:
+        """Queues, or which of their checks is the manager's, may be others now."""
+        before, self._queues = self._queues, {}
+        for key, known in before.items():
+            found = self._queues_at(key)
+            self._queues[key] = known if found == known else found  # equal ones stay the same
+        for uid, state in list(self.states.items()):
+            self._see_queues(uid, state)
+
+    def _see_queues(self, uid: str, state: JobState) -> None:
+        """Tell a job what its queues are, if that is new."""
+        local, record = state.local, state.record
+        if local is None:
+            return
+        held = record.admission if record is not None and record.binding else None
+        door = self.catalog.local_queues.get((local.key.namespace, local.queue))
+        cluster = held.cluster_queue if held else door.cluster_queue if door else ""
+        key = (local.key.namespace, local.queue, cluster)
+        if key not in self._queues:
+            self._queues[key] = self._queues_at(key)
+        if state.queues is not self._queues[key]:
+            self.feed(uid, on.QueuesSeen(self._queues[key]))
+
+    def _queues_at(self, key: tuple[str, str, str]) -> Queues:
+        namespace, name, cluster = key
+        door = self.catalog.local_queues.get((namespace, name))
+        queue = self.catalog.queues.get(cluster)
+        own = self.own_check(queue.check_names) if queue else ""
+        return Queues(door.stop if door else None, queue, own)
+
     def _check_queue(self, uid: str, state: JobState) -> None:
         assert state.local is not None
+        self._see_queues(uid, state)
         problem = self.queue_problem(state)
         if problem != state.queue_problem:
             self.feed(uid, on.QueueProblem(problem))
@@ -204,7 +259,8 @@ class Controller:
         state = self.states.get(job["metadata"]["uid"])
         if state is not None and _known(state.local, job):
             return
-        local = batch_job.local_job(job)
+        defaults = self.catalog.pod_defaults(job["metadata"]["namespace"], self.policies.resources)
+        local = batch_job.local_job(job, defaults)
         if self._deleted_jobs.covers(local.uid, local.version):
             return
         known = self._jobs.get(local.key)

@@ -1,33 +1,38 @@
-"""Runs scheduling cycles over the pending index and commits what they decide.
+"""Runs scheduling cycles over the pending index and carries out what they decide.
 
 A cycle runs when something changed that can admit a workload: one was queued, quota or capacity
-was freed, a cluster came, a queue object changed. Between two such events a shape that did not
-fit is not looked at again.
+was freed, a cluster came, a queue object changed; or when the scheduler said that it is time.
+Between two such moments nothing is looked at. The index may be lost at any moment: what waits is
+kept by the scheduler, and nothing counts as admitted before the index has given it out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections import defaultdict
 from dataclasses import replace
 
 import structlog
 
 from federation.core import events as on
-from federation.core.cycle import Fit, Snapshot, Wait, run_cycle
+from federation.core.cycle import Decision, Fit, Preempt, Requeue
 from federation.core.dispatch import Choice, ClusterView, NoCluster, choose
 from federation.core.facts import JobState
-from federation.core.policies import QueueingStrategy
-from federation.core.queueing import IndexLost, IndexUnavailable, shape
+from federation.core.queueing import IndexLost, IndexUnavailable
+from federation.core.reasons import Reason
+from federation.core.scheduler import Scheduler
 from federation.core.types import Admission, Pending
+from federation.core.why import preemption_message
 from manager.clusters import Clusters
 from manager.controller import Controller
-from manager.pending import PendingQueue
+from manager.reasons import Reasons
 
 log = structlog.get_logger(__name__)
 
-HEADS = 64
+REACTIVATION_S = 0.1
+"""Parked workloads are tried again this long after what may help them (Kueue: 1 s): all that comes
+in that time is served together, and who is waited for, a preemptor above all, is tried first."""
 REDIS_PAUSE_S = 0.5
 EXPLAIN_S = 2.0
 
@@ -35,179 +40,153 @@ EXPLAIN_S = 2.0
 class Dispatcher:
     """One per shard of queues."""
 
-    def __init__(self, controller: Controller, queue: PendingQueue, clusters: Clusters) -> None:
-        self._controller = controller
-        self._clusters = clusters
-        self._queue = queue
+    def __init__(self, controller: Controller, clusters: Clusters, reasons: Reasons) -> None:
+        self._controller, self._clusters, self._reasons = controller, clusters, reasons
+        self._scheduler: Scheduler = controller.scheduler
         self._wake = asyncio.Event()
-        self._blocked: dict[str, dict[str, Wait]] = defaultdict(dict)
-        self._parked: set[str] = set()
-        self._unpark: set[str] = set()
-        self._problems: dict[str, str] = {}
-        self.cycles = 0
-        """Cycles run so far."""
+        self._unexplained = asyncio.Event()
+        self._clusterless: set[str] = set()
+        self._lost = True
+        self.problem = ""
+        """Why nothing can be dispatched; '' if it can."""
+        self.fills = 0
+        """How often the index was filled."""
 
     def wake(self) -> None:
-        """Something was queued."""
+        """The scheduler may decide something new."""
         self._wake.set()
 
-    def reactivate(self) -> None:
-        """Quota, capacity or rules changed: what did not fit may fit now."""
-        self._blocked.clear()
-        self._unpark |= self._parked
+    def clusters_changed(self) -> None:
+        """What no cluster took may be taken now: capacity, rules or a cluster changed."""
+        now = time.time()
+        for queue in self._clusterless:
+            self._scheduler.wake(queue, now)
+        self._clusterless.clear()
         self._wake.set()
-
-    def clusters_seen(self) -> None:
-        """A cluster that takes work again is a change too, even if it has nothing new to report."""
-        links = self._clusters.links
-        problems = {name: self._clusters.problem(link) for name, link in links.items()}
-        if problems != self._problems:
-            self._problems = problems
-            self.reactivate()
 
     async def run(self) -> None:
         """Dispatch until cancelled. While Redis is away nothing is dispatched; nothing is lost."""
         while True:
-            await self._wake.wait()
-            self._wake.clear()
+            await self._woken()
             try:
-                if self._queue.lost:
-                    await self._refill()
-                while await self._pass():
-                    pass
-            except IndexLost as error:
-                self._queue.mark_lost(error)
+                if self._lost:
+                    await self._fill()
+                await self._decide()
+            except (IndexLost, IndexUnavailable) as error:
+                if not self._lost:
+                    log.warning("index.lost", why=str(error))
+                again = self._lost  # it was not even filled, or not for a moment
+                self._lost, self.problem = True, str(error)
+                if again:
+                    await asyncio.sleep(REDIS_PAUSE_S)  # Redis has no event for being back
                 self._wake.set()
-            except IndexUnavailable as error:
-                self._queue.mark_lost(error)
-                await asyncio.sleep(REDIS_PAUSE_S)  # Redis has no event for being back
-                self._wake.set()
 
-    async def _refill(self) -> None:
-        await self._queue.rebuild()
-        self._parked.clear()
-        self._unpark.clear()
+    async def _woken(self) -> None:
+        """Until something happens, or it is time for what the scheduler waits for."""
+        due = self._scheduler.due()
+        delay = None if due is None else max(0.0, due - time.time())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._wake.wait()
+        self._wake.clear()
 
-    async def _pass(self) -> bool:
-        """One cycle over the heads of all queues; whether another one may admit more."""
-        await self._reactivate_parked()
-        heads: dict[str, list[Pending]] = {}
-        for name in self._queue.queues:
-            without = self._blocked.get(name, {})
-            items = await self._queue.index.heads(name, HEADS, without)
-            heads[name] = [item for item in items if await self._current(item)]
-        if not any(heads.values()):
-            return False
-        controller = self._controller
-        catalog = controller.catalog
-        views = {
-            name: link.ledger.view(self._clusters.problem(link))
-            for name, link in self._clusters.links.items()
-        }
-        snapshot = Snapshot(catalog.queues, catalog.flavors, catalog.namespaces, controller.tree)
-        self.cycles += 1
-        decisions = run_cycle(heads, snapshot, lambda item, fit: self._place(item, fit, views))
-        again = False
-        for decision in decisions:
-            if isinstance(decision, Fit):
-                again |= await self._commit(decision)
-            else:
-                again |= await self._set_aside(decision)
-        return again
+    async def _fill(self) -> None:
+        waiting = len(self._scheduler.items)
+        await self._scheduler.refill(time.time())
+        self._lost, self.problem = False, ""
+        self.fills += 1
+        log.info("index.filled", workloads=waiting)
 
-    async def _current(self, item: Pending) -> bool:
-        """Whether an entry is what the state says; a stale one is dropped from the index."""
-        if self._queue.items.get(item.uid) != item:
-            if item.uid not in self._queue.items:
-                await self._queue.index.drop(item.uid)
-            return False
+    async def _decide(self) -> None:
+        """Cycles until nothing new can be decided."""
+        scheduler = self._scheduler
+        while True:
+            now = time.time()
+            due = scheduler.due()
+            if not scheduler.ready and (due is None or due > now):
+                break
+            placing = _Placing(self._controller, self._clusters, now)
+            for decision in await scheduler.cycle(now, placing):
+                self._carry_out(decision)
+        if scheduler.items:
+            self._unexplained.set()
+
+    def _carry_out(self, decision: Decision) -> None:
+        if isinstance(decision, Fit):
+            self._commit(decision)
+            return
+        self._reasons.note(decision)
+        if isinstance(decision, Preempt):
+            self._preempt(decision)
+        elif decision.requeue is Requeue.NO_CLUSTER:
+            self._clusterless.add(decision.item.cluster_queue)
+
+    def _commit(self, fit: Fit) -> None:
+        """Hand a decision over to the job's lifecycle, if the job still is what was decided on."""
+        item, choice, now = fit.item, fit.choice, time.time()
+        assert choice is not None
         state = self._controller.states.get(item.uid)
-        return state is not None and state.queued and state.choice is None
+        link = self._clusters.links.get(choice.cluster)
+        if state is None or not state.queued or state.choice is not None:
+            self._scheduler.release(item.uid, now)
+            return
+        if link is None:  # it was removed since the cycle
+            self._scheduler.release(item.uid, now)
+            self._scheduler.put(item, now)
+            return
+        link.ledger.offer(item.uid, choice)
+        self._controller.feed(item.uid, on.Placed(fit.admission, choice))
 
-    def _place(
-        self, item: Pending, admission: Admission, views: dict[str, ClusterView]
-    ) -> Choice | NoCluster:
-        """Choose a cluster and count the offer at once, for the rest of this cycle."""
-        queue = self._controller.catalog.queues[item.cluster_queue]
+    def _preempt(self, preempt: Preempt) -> None:
+        """Have the victims evicted that are not yet; the preemptor is tried again by itself."""
+        state = self._controller.states.get(preempt.item.uid)
+        uid = state.record.uid if state and state.record else ""
+        for victim in preempt.victims:
+            if not victim.holder.evicted:
+                text = preemption_message(
+                    preempt, victim.holder, victim.reason, self._scheduler.snapshot, uid
+                )
+                event = on.Evict(Reason.PREEMPTED.value, text, victim.reason.value)
+                self._controller.evict(victim.holder, event)
+
+    async def explain(self) -> None:
+        """Tell workloads that have waited for a while what they wait for, until cancelled."""
+        while True:
+            await self._unexplained.wait()
+            await asyncio.sleep(EXPLAIN_S)  # short waits are not worth a write
+            self._unexplained.clear()
+            if await self._reasons.tell(time.time() - EXPLAIN_S):
+                self._unexplained.set()
+
+
+class _Placing:
+    """Chooses clusters in one cycle; what it chose counts at once."""
+
+    def __init__(self, controller: Controller, clusters: Clusters, now: float) -> None:
+        self._controller, self._clusters, self._now = controller, clusters, now
+        self._views: dict[str, ClusterView] = {}
+
+    def __call__(self, item: Pending, admission: Admission) -> Choice | NoCluster:
+        queue = self._controller.scheduler.snapshot.queues[item.cluster_queue]
         allowed = self._clusters.clusters_for(queue.check_names)
         if isinstance(allowed, str):
             return NoCluster({queue.name: allowed})
-        eligible = {
-            name: views.get(name) or ClusterView(name, "there is no MultiKueueCluster of this name")
-            for name in allowed
-        }
         state = self._controller.states.get(item.uid) or JobState()
-        choice = choose(item, admission, eligible, state.refusals, time.time())
+        views = {name: self._view(name) for name in allowed}
+        choice = choose(item, admission, views, state.refusals, self._now)
         if isinstance(choice, Choice):
             view = views[choice.cluster]
             charged = dict(view.pending.get(choice.queue, {}))
             for key, amount in choice.usage.items():
                 charged[key] = charged.get(key, 0) + amount
-            views[choice.cluster] = replace(view, pending={**view.pending, choice.queue: charged})
+            pending = {**view.pending, choice.queue: charged}
+            self._views[choice.cluster] = replace(view, pending=pending)
         return choice
 
-    async def _commit(self, fit: Fit) -> bool:
-        item, choice = fit.item, fit.choice
-        assert choice is not None
-        if not await self._queue.index.claim(item.uid, item.generation):
-            return True
-        state = self._controller.states.get(item.uid)
-        if state is None or not state.queued or state.choice is not None:
-            await self._queue.index.drop(item.uid)
-            return True
-        link = self._clusters.links.get(choice.cluster)
-        if link is None:  # it was removed since the cycle
-            await self._queue.index.release(item.uid)
-            return True
-        link.ledger.offer(item.uid, choice)
-        self._controller.feed(item.uid, on.Placed(fit.admission, choice))
-        return True
-
-    async def _set_aside(self, wait: Wait) -> bool:
-        """Keep a waiting workload from being looked at until something changes."""
-        item = wait.item
-        queue = self._controller.catalog.queues.get(item.cluster_queue)
-        strict = queue is not None and queue.strategy is QueueingStrategy.STRICT_FIFO
-        if strict and not wait.parked:
-            self._controller.feed(item.uid, on.NotPlaced(wait.reason, wait.message))
-            return False
-        if wait.shape:
-            self._blocked[item.cluster_queue][wait.shape] = wait
-            return True
-        await self._queue.index.park(item.uid, item.generation)
-        self._parked.add(item.uid)
-        self._controller.feed(item.uid, on.NotPlaced(wait.reason, wait.message))
-        if wait.retry_at is not None:
-            delay = max(0.0, wait.retry_at - time.time())
-            asyncio.get_running_loop().call_later(delay, self._retry, item.uid)
-        return True
-
-    def _retry(self, uid: str) -> None:
-        if uid in self._parked:
-            self._unpark.add(uid)
-            self._wake.set()
-
-    async def _reactivate_parked(self) -> None:
-        if not self._unpark:
-            return
-        items = [self._queue.items[uid] for uid in self._unpark if uid in self._queue.items]
-        queues = sorted({item.cluster_queue for item in items})
-        self._unpark.clear()
-        if queues:
-            await self._queue.index.reactivate(queues)
-            self._parked = {
-                uid
-                for uid in self._parked
-                if (item := self._queue.items.get(uid)) and item.cluster_queue not in queues
-            }
-
-    async def explain(self) -> None:
-        """Write the reason to workloads that have waited for a while behind one of their shape."""
-        while True:
-            await asyncio.sleep(EXPLAIN_S)  # short waits are not worth a write
-            self.clusters_seen()  # the silence of an agent is no event
-            cutoff = time.time() - EXPLAIN_S
-            for item in list(self._queue.items.values()):
-                waits = self._blocked.get(item.cluster_queue)
-                if waits and item.created < cutoff and (wait := waits.get(shape(item))):
-                    self._controller.feed(item.uid, on.NotPlaced(wait.reason, wait.message))
+    def _view(self, name: str) -> ClusterView:
+        if name not in self._views:
+            link = self._clusters.links.get(name)
+            if link is None:
+                return ClusterView(name, "there is no MultiKueueCluster of this name")
+            self._views[name] = link.ledger.view(self._clusters.problem(link))
+        return self._views[name]

@@ -7,17 +7,22 @@ brings the newer facts and the plan is made again from them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import time
 from datetime import UTC, datetime
 
 import structlog
 
+from federation.api import departure
 from federation.api import record as records
 from federation.api.meta import wire_time
+from federation.api.names import Option
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.facts import Binding, JobState, LocalJob, Record
-from federation.core.types import Pending
+from federation.core.facts import Binding, JobState, LocalJob, Queues, Record
+from federation.core.reasons import Reason
+from federation.core.stay import checked
 from federation.edge.catalog import pod_priority_class
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
@@ -25,9 +30,9 @@ from federation.edge.resources import JOBS, WORKLOADS, Json
 from federation.edge.retry import backoff
 from federation.jobs import batch_job
 from federation.jobs.mirror import Identity
+from federation.jobs.offer import copy_of, start_problem
 from manager.clusters import Clusters
 from manager.controller import Controller
-from manager.pending import PendingQueue
 from manager.protocol import CreateCopy, DeleteCopy, Outcome, Result
 
 log = structlog.get_logger(__name__)
@@ -62,13 +67,11 @@ class EffectRunner:
         self,
         client: KubeClient,
         controller: Controller,
-        queue: PendingQueue,
         clusters: Clusters,
         origin: str,
     ) -> None:
         self._client = client
         self._controller = controller
-        self._queue = queue
         self._origin = origin
         self._clusters = clusters
         self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
@@ -106,15 +109,15 @@ class EffectRunner:
         state = self._state(uid)
         match effect:
             case do.Forget():
-                await self._queue.drop(uid)
+                self._take_out(uid)
                 if self._state(uid).forgettable:  # else something came up meanwhile
                     self._controller.forget(uid)
             case do.Dequeue():
-                await self._queue.drop(uid)
+                self._take_out(uid)
             case do.Enqueue():
                 await self._enqueue(uid, state)
-            case do.Offer(cluster, attempt):
-                await self._offer(uid, state, cluster, attempt)
+            case do.Offer():
+                await self._offer(uid, state, effect)
             case do.RemoveRemote():
                 await self._remove_remote(uid, state, effect)
             case do.Bind(cluster, attempt):
@@ -132,22 +135,20 @@ class EffectRunner:
         if queue is None:
             raise _Again("", AFTER_CONFLICT_S)
         priority, ref = self._priority(uid, local)
+        spec: Json = {}
         if priority != record.priority:
-            body = {"spec": {"priority": priority, "priorityClassRef": ref}}
-            await self._patch_workload(record, body)
-        item = Pending(
-            uid=uid,
-            namespace=local.key.namespace,
-            name=local.key.name,
-            local_queue=local.queue,
-            cluster_queue=queue.name,
-            priority=priority,
-            created=local.created,
-            pod_sets=local.pod_sets,
-            generation=local.version,
-        )
-        await self._queue.enqueue(item)
-        self._controller.on_queued()
+            spec |= {"priority": priority, "priorityClassRef": ref}
+        if local.max_execution_s not in (None, record.life.max_execution_s):
+            spec["maximumExecutionTimeSeconds"] = local.max_execution_s
+        if spec:
+            await self._patch_workload(record, {"spec": spec})
+        item = self._controller.views.pending(uid, local, record, queue, priority)
+        self._controller.scheduler.put(item, time.time())
+        self._controller.on_quota()
+
+    def _take_out(self, uid: str) -> None:
+        self._controller.scheduler.take_out(uid, time.time())
+        self._controller.on_quota()
 
     def _priority(self, uid: str, local: LocalJob) -> tuple[int, Json | None]:
         body = self._controller.body(uid)
@@ -159,29 +160,40 @@ class EffectRunner:
 
     # Commands to clusters
 
-    async def _offer(self, uid: str, state: JobState, cluster: str, attempt: int) -> None:
+    async def _offer(self, uid: str, state: JobState, offer: do.Offer) -> None:
         local, record = _facts(state)
-        link = self._clusters.links.get(cluster)
+        link = self._clusters.links.get(offer.cluster)
         if link is None:
-            raise _Again(f"cluster {cluster} is not registered")
-        job = await self._job_body(uid, local)
-        identity = Identity(
-            origin=self._origin,
-            local_uid=uid,
-            attempt=attempt,
-            epoch=record.binding.epoch if record.binding else 0,
-            queued_at=job["metadata"]["creationTimestamp"],
-            priority=record.priority,
-        )
-        body = batch_job.remote_manifest(job, identity)
-        outcome = await link.command(CreateCopy(local.key, uid, attempt, body))
+            raise _Again(f"cluster {offer.cluster} is not registered")
+        body = await self._copy(uid, local, record, offer)
+        latest = self._state(uid)
+        if not offer.void and not checked(latest, latest.record or record):
+            raise _Again("", AFTER_CONFLICT_S)  # a check has changed its mind meanwhile
+        outcome = await link.command(CreateCopy(local.key, uid, offer.attempt, body))
         if outcome.result is Result.REFUSED:
             link.ledger.ended(uid, 0)
-            raise _Ended(on.OfferRefused(cluster, outcome.reason, outcome.message))
+            raise _Ended(on.OfferRefused(offer.cluster, outcome.reason, outcome.message))
         self._check(outcome)
         if outcome.remote is not None:
             link.ledger.created(uid, outcome.remote.version)
             self._controller.feed(uid, on.RemoteSeen(outcome.remote))
+
+    async def _copy(self, uid: str, local: LocalJob, record: Record, offer: do.Offer) -> Json:
+        job = await self._job_body(uid, local)
+        identity = Identity(
+            origin=self._origin,
+            local_uid=uid,
+            attempt=offer.attempt,
+            epoch=record.binding.epoch if record.binding else 0,
+            queued_at=job["metadata"]["creationTimestamp"],
+            priority=record.priority,
+        )
+        if not offer.void and (problem := start_problem(job, record)):
+            raise _Ended(on.CannotStart(problem))
+        body = copy_of(job, identity, record, void=offer.void)
+        if not self._controller.views.preemptible(local):  # its queues here may have said it
+            body["metadata"]["annotations"][Option.NON_PREEMPTIBLE.value] = "true"
+        return body
 
     async def _job_body(self, uid: str, local: LocalJob) -> Json:
         job = self._controller.body(uid)
@@ -215,22 +227,16 @@ class EffectRunner:
 
     async def _bind(self, uid: str, state: JobState, cluster: str, attempt: int) -> None:
         _, record = _facts(state)
-        if state.admission is None:
+        if state.admission is None or state.queues is None:
             raise _Ended(on.BindLost())
         binding = Binding(cluster, attempt, self._clusters.epoch(cluster), _now())
-        body = records.bind_patch(record, state.admission, binding, self._check_name(state))
+        body = records.bind_patch(record, state.admission, binding, state.queues)
         try:
             await self._patch_workload(record, body, "status")
         except (Conflict, NotFound):
-            await self._queue.release(uid)
             if link := self._clusters.links.get(cluster):
                 link.ledger.ended(uid, 0)
             raise _Ended(on.BindLost()) from None
-        await self._queue.drop(uid)
-
-    def _check_name(self, state: JobState) -> str:
-        queue = self._controller.queue_of(state)
-        return self._clusters.multikueue_check(queue.check_names) if queue else ""
 
     async def _write(self, uid: str, state: JobState, effect: do.Effect) -> None:
         if isinstance(effect, do.DeleteWorkload):
@@ -241,6 +247,8 @@ class EffectRunner:
         match effect:
             case do.CreateWorkload():
                 return await self._create_workload(uid, local)
+            case do.DeleteJob():
+                return await self._delete_job(local)
             case do.SetSuspend(suspend):
                 return await self._patch_job(local, {"spec": {"suspend": suspend}})
             case do.SyncStatus(cluster):
@@ -256,21 +264,42 @@ class EffectRunner:
 
     async def _write_record(self, state: JobState, effect: do.Effect) -> None:
         _, record = _facts(state)
-        now = _now()
+        if isinstance(effect, do.SetActive):
+            return await self._patch_workload(record, {"spec": {"active": effect.active}})
+        body = self._status_of(state, record, effect)
+        await self._patch_workload(record, body, "status")
+        copy = state.remote
+        if isinstance(effect, do.Unbind) and copy is not None and not copy.uid:
+            self._clusters.offer_void(state.local.uid if state.local else "", copy.cluster)
+        return None
+
+    def _status_of(self, state: JobState, record: Record, effect: do.Effect) -> Json:
+        now, queues = _now(), state.queues or Queues()
+        waits = self._controller.rules.pods_ready is not None
         match effect:
-            case do.SetActive(active):
-                return await self._patch_workload(record, {"spec": {"active": active}})
             case do.Admit(cluster):
-                body = records.admit_patch(record, cluster, self._check_name(state), now)
+                ready = state.pods_ready if waits else None
+                return records.admit_patch(record, cluster, queues.own_check, ready, now)
             case do.FinishWorkload(reason):
-                body = records.finish_patch(record, reason, _end_message(state, reason), now)
-            case do.Unbind(reason, message, evicted):
-                body = records.unbind_patch(record, reason, message, evicted, now)
-            case do.SetWaiting(reason, message):
-                body = records.waiting_patch(record, reason, message, now)
-            case _:
-                raise AssertionError(f"no handler for {effect}")
-        return await self._patch_workload(record, body, "status")
+                text, ready = _end_message(state, reason), waits and reason == "Complete"
+                return records.finish_patch(record, reason, text, now, ready)
+            case do.FailToStart(message):
+                return records.finish_patch(record, Reason.FAILED_TO_START, message, now)
+            case do.Evict():
+                return departure.evict_patch(record, effect, now)
+            case do.Unbind():
+                return departure.unbind_patch(record, effect, now)
+            case do.Readmit(reason, message):
+                return departure.readmit_patch(record, reason, message, now)
+            case do.SetTarget(reason, message):
+                return departure.target_patch(record, reason, message, now)
+            case do.SyncChecks():
+                return departure.checks_patch(record, queues, now)
+            case do.SetPodsReady(ready):
+                return departure.pods_ready_patch(record, ready, now)
+            case do.SetWaiting(reason, message, why):
+                return records.waiting_patch(record, reason, message, now, why)
+        raise AssertionError(f"no handler for {effect}")
 
     async def _create_workload(self, uid: str, local: LocalJob) -> None:
         job = await self._job_body(uid, local)
@@ -287,6 +316,12 @@ class EffectRunner:
                     AFTER_REFUSED_WRITE_S,
                 ) from None
         self._controller.see_workload(created)
+
+    async def _delete_job(self, local: LocalJob) -> None:
+        """The watch tells when it is gone."""
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.delete(JOBS, local.key.name, local.key.namespace, uid=local.uid)
+        log.info("job.expired", job=str(local.key))
 
     async def _delete_workload(self, state: JobState) -> None:
         record = state.record

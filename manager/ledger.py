@@ -29,6 +29,7 @@ class Ledger:
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
         self._entries: dict[str, _Entry] = {}
+        self._pending: dict[str, Usage] = {}
         self._counted = 0
         self._queues: dict[str, WorkerQueue] = {}
         self._local_queues: dict[tuple[str, str], str] = {}
@@ -63,16 +64,36 @@ class Ledger:
         settled = [uid for uid, e in self._entries.items() if e.ended and e.ended <= self._counted]
         for uid in settled:
             del self._entries[uid]
+        self._pending = {}
+        for entry in self._entries.values():
+            self._count(entry, 1)
+
+    def _count(self, entry: _Entry | None, sign: int) -> None:
+        """Add an entry to what the report does not say, or take it out."""
+        if entry is None:
+            return
+        uncounted = entry.created is None or entry.created > self._counted
+        sign *= uncounted - (entry.ended is not None)
+        if sign:
+            charged = self._pending.setdefault(entry.queue, {})
+            for key, amount in entry.usage.items():
+                charged[key] = charged.get(key, 0) + sign * amount
+
+    def _put(self, uid: str, entry: _Entry | None) -> None:
+        self._count(self._entries.pop(uid, None), -1)
+        self._count(entry, 1)
+        if entry is not None:
+            self._entries[uid] = entry
 
     def offer(self, uid: str, choice: Choice) -> None:
         """An offer is about to be made."""
-        self._entries[uid] = _Entry(choice.queue, choice.usage)
+        self._put(uid, _Entry(choice.queue, choice.usage))
 
     def created(self, uid: str, version: int) -> None:
         """The copy exists since `version`."""
         entry = self._entries.get(uid)
         if entry is not None and entry.created is None:
-            self._entries[uid] = replace(entry, created=version)
+            self._put(uid, replace(entry, created=version))
 
     def ended(self, uid: str, version: int) -> None:
         """The copy uses nothing since `version`."""
@@ -80,18 +101,14 @@ class Ledger:
         if entry is None or entry.ended is not None:
             return
         if entry.created is None or version <= self._counted:
-            del self._entries[uid]
+            self._put(uid, None)
         else:
-            self._entries[uid] = replace(entry, ended=version)
+            self._put(uid, replace(entry, ended=version))
 
     def view(self, problem: str) -> ClusterView:
         """The cluster for the dispatcher; `problem` is '' when it takes new work."""
-        pending: dict[str, Usage] = {}
-        for entry in self._entries.values():
-            uncounted = entry.created is None or entry.created > self._counted
-            sign = uncounted - (entry.ended is not None)
-            if sign:
-                charged = pending.setdefault(entry.queue, {})
-                for key, amount in entry.usage.items():
-                    charged[key] = charged.get(key, 0) + sign * amount
+        pending = {
+            queue: {key: amount for key, amount in charged.items() if amount}
+            for queue, charged in self._pending.items()
+        }
         return ClusterView(self._cluster, problem, self._queues, self._local_queues, pending)

@@ -1,4 +1,4 @@
-"""Counts and usage in the status of ClusterQueues and LocalQueues, written when they change.
+"""Counts and usage in the status of queues and cohorts, written when they change.
 
 At most one write a second and object: people and dashboards read them, decisions do not.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import structlog
@@ -16,19 +16,22 @@ from federation.api.meta import wire_time
 from federation.api.names import ActiveReason, ConditionType
 from federation.api.record import condition, with_conditions
 from federation.core.facts import JobState
-from federation.core.policies import StopPolicy
 from federation.core.quantity import format_quantity
-from federation.core.types import ClusterQueue, LocalQueue, Usage
-from federation.edge.catalog import Catalog
+from federation.core.quota import QuotaNode, QuotaTree
+from federation.core.shares import share_of
+from federation.core.types import ClusterQueue, FlavorResource, LocalQueue, Usage
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Json, Resource
+from federation.edge.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, Json, Resource
+from manager.controller import Controller
+from manager.queue_health import Problem, QueueHealth
 
 log = structlog.get_logger(__name__)
 Key = tuple[str, str]
-Problem = tuple[ActiveReason, str]
 
 EVERY_S = 1.0
+MOST_FLAVORS = 64
+"""As many a status may list."""
 
 
 class _Count:
@@ -56,10 +59,9 @@ class _Count:
 class QueueStatus:
     """Writes the statuses."""
 
-    def __init__(
-        self, client: KubeClient, catalog: Catalog, states: Mapping[str, JobState]
-    ) -> None:
-        self._client, self._catalog, self._states = client, catalog, states
+    def __init__(self, client: KubeClient, controller: Controller, health: QueueHealth) -> None:
+        self._client, self._controller, self._health = client, controller, health
+        self._catalog = controller.catalog
         self._written: dict[tuple[str, Key], Json] = {}
         self._shown: dict[tuple[str, Key], Json] = {}
 
@@ -72,20 +74,25 @@ class QueueStatus:
     async def tick(self) -> None:
         """Write what changed since the last time."""
         cluster_queues, local_queues = self._count()
+        tree = self._controller.scheduler.snapshot.tree
         for name, queue in list(self._catalog.queues.items()):  # they change meanwhile
-            body = self._cluster_queue(queue, cluster_queues[name])
+            body = self._cluster_queue(queue, cluster_queues[name], tree)
             await self._write(CLUSTER_QUEUES, ("", name), body)
         for key, local in list(self._catalog.local_queues.items()):
-            problem = self._local_problem(key, local)
-            count = local_queues[key]
-            body = {**_numbers(count), "flavorsReservation": _flavors(count.reserved)}
-            body["conditions"] = [_active(problem, "submit to ClusterQueue " + local.cluster_queue)]
-            await self._write(LOCAL_QUEUES, key, body)
+            await self._write(LOCAL_QUEUES, key, self._local_queue(key, local, local_queues[key]))
+        if self._fair:
+            for cohort in list(self._catalog.cohorts):
+                body = _fair_sharing(tree.cohort(cohort.name), tree)
+                await self._write(COHORTS, ("", cohort.name), body)
+
+    @property
+    def _fair(self) -> bool:
+        return self._controller.policies.rules.fair_sharing
 
     def _count(self) -> tuple[defaultdict[str, _Count], defaultdict[Key, _Count]]:
         by_queue: defaultdict[str, _Count] = defaultdict(_Count)
         by_local: defaultdict[Key, _Count] = defaultdict(_Count)
-        for state in self._states.values():
+        for state in self._controller.states.values():
             local, record = state.local, state.record
             if local is None or record is None or record.finished:
                 continue
@@ -95,48 +102,37 @@ class QueueStatus:
                 by_local[local.key.namespace, local.queue].add(state)
         return by_queue, by_local
 
-    def _cluster_queue(self, queue: ClusterQueue, count: _Count) -> Json:
-        problem = self._queue_problem(queue)
-        return {
+    def _cluster_queue(self, queue: ClusterQueue, count: _Count, tree: QuotaTree) -> Json:
+        problem = self._health.cluster_queue(queue, tree)
+        node = tree.queues.get(queue.name)
+        body = {
             **_numbers(count),
-            "flavorsReservation": _flavors(count.reserved),
-            "flavorsUsage": _flavors(count.used),
+            "flavorsReservation": _flavors(count.reserved, queue, node),
+            "flavorsUsage": _flavors(count.used, queue, node),
             "conditions": [_active(problem, "Can admit new workloads")],
         }
+        return body | _fair_sharing(node, tree) if self._fair else body
 
-    def _queue_problem(self, queue: ClusterQueue) -> Problem | None:
-        missing = [
-            flavor.flavor
-            for group in queue.groups
-            for flavor in group.flavors
-            if flavor.flavor not in self._catalog.flavors
-        ]
-        if queue.stop is not StopPolicy.NONE:
-            return ActiveReason.STOPPED, f"Can't admit new workloads: stopped ({queue.stop})"
-        if missing:
-            text = f"Can't admit new workloads: ResourceFlavor {missing[0]} does not exist"
-            return ActiveReason.FLAVOR_NOT_FOUND, text
-        return None
-
-    def _local_problem(self, key: Key, local: LocalQueue) -> Problem | None:
-        text = self._catalog.queue_problem(*key)
+    def _local_queue(self, key: Key, local: LocalQueue, count: _Count) -> Json:
+        tree = self._controller.scheduler.snapshot.tree
+        problem = self._health.local_queue(key, local, tree)
         queue = self._catalog.queues.get(local.cluster_queue)
-        if local.stop is not StopPolicy.NONE:
-            return ActiveReason.STOPPED, text
-        if queue is None:
-            return ActiveReason.CLUSTER_QUEUE_DOES_NOT_EXIST, text
-        problem = self._queue_problem(queue)
-        if problem is not None:
-            return ActiveReason.CLUSTER_QUEUE_IS_INACTIVE, f"{queue.name}: {problem[1]}"
-        return None
+        return {
+            **_numbers(count),
+            "flavorsReservation": _flavors(count.reserved, queue),
+            "flavorsUsage": _flavors(count.used, queue),
+            "conditions": [_active(problem, f"submit to ClusterQueue {local.cluster_queue}")],
+        }
 
     async def _write(self, resource: Resource, key: Key, status: Json) -> None:
         slot = (resource.plural, key)
         if self._written.get(slot) == status:
             return
-        now = wire_time(datetime.now(UTC))
-        conditions = with_conditions(self._shown.get(slot, {}), status["conditions"], now)
-        stamped = {**status, "conditions": conditions}
+        stamped = status
+        if "conditions" in status:
+            now = wire_time(datetime.now(UTC))
+            conditions = with_conditions(self._shown.get(slot, {}), status["conditions"], now)
+            stamped = {**status, "conditions": conditions}
         try:
             await self._client.patch(
                 resource, key[1], {"status": stamped}, key[0] or None, subresource="status"
@@ -151,7 +147,7 @@ class QueueStatus:
 
 def _active(problem: Problem | None, message: str) -> Json:
     if problem is not None:
-        return condition(ConditionType.ACTIVE, False, problem[0].value, problem[1])
+        return condition(ConditionType.ACTIVE, False, problem.reason.value, problem.message)
     return condition(ConditionType.ACTIVE, True, ActiveReason.READY.value, message)
 
 
@@ -160,10 +156,29 @@ def _numbers(count: _Count) -> Json:
     return {name: count.numbers[name] for name in names}
 
 
-def _flavors(usage: Usage) -> list[Json]:
-    by_flavor: defaultdict[str, list[Json]] = defaultdict(list)
-    for key in sorted(usage):
-        by_flavor[key.flavor].append(
-            {"name": key.resource, "total": format_quantity(key.resource, usage[key])}
-        )
-    return [{"name": flavor, "resources": rows} for flavor, rows in by_flavor.items()]
+def _fair_sharing(node: QuotaNode | None, tree: QuotaTree) -> Json:
+    share = share_of(node, tree.lendable).shown() if node is not None else 0
+    return {"fairSharing": {"weightedShare": share}}
+
+
+def _flavors(usage: Usage, queue: ClusterQueue | None, node: QuotaNode | None = None) -> list[Json]:
+    """All that the queue lists, and what is held of anything else (its quota was taken away).
+
+    With a `node`, also what is borrowed of that.
+    """
+    rows: dict[str, list[Json]] = {}
+    for key in dict.fromkeys([*_listed(queue), *sorted(usage)]):
+        total = usage.get(key, 0)
+        row = {"name": key.resource, "total": format_quantity(key.resource, total)}
+        if node is not None:
+            over = max(0, total - node.subtree.get(key, 0)) if node.parent is not None else 0
+            row["borrowed"] = format_quantity(key.resource, over)
+        rows.setdefault(key.flavor, []).append(row)
+    return [{"name": name, "resources": found} for name, found in rows.items()][:MOST_FLAVORS]
+
+
+def _listed(queue: ClusterQueue | None) -> Iterable[FlavorResource]:
+    for group in queue.groups if queue is not None else ():
+        for flavor in group.flavors:
+            for resource in flavor.resources:
+                yield FlavorResource(flavor.flavor, resource)

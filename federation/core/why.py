@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from federation.core.assignment import Lack
 from federation.core.cycle import Preempt, Requeue, Wait
+from federation.core.policies import StopPolicy
 from federation.core.quantity import format_quantity
 from federation.core.quota import QuotaNode
 from federation.core.reasons import Reason
@@ -194,7 +195,10 @@ def _hint(decision: Wait | Preempt, shortages: tuple[Shortage, ...]) -> str:
             "It starts when workloads that are being preempted have stopped"
         ),
         Reason.WAITING_FOR_PODS_READY: "It starts when all pods admitted before are ready",
-        Reason.SUSPENDED: f"Set spec.stopPolicy of ClusterQueue {queue} to None, or correct it",
+        Reason.SUSPENDED: (
+            f"Correct ClusterQueue {queue}, or set its spec.stopPolicy to None; what waits there is"
+            " then looked at by itself"
+        ),
         Reason.MISCONFIGURED: "Correct what the message names; it is looked at again by itself",
     }.get(decision.reason, "It is looked at again when something in its cohort changes")
 
@@ -220,6 +224,22 @@ def _quota_hint(queue: str, shortages: tuple[Shortage, ...]) -> str:
         f"It starts when {more} is free: when workloads that hold it end, or when nominalQuota of"
         f" ClusterQueue {queue} is raised"
     )
+
+
+def standstill(name: str, snapshot: Snapshot) -> str:
+    """Why nothing of a ClusterQueue is looked at; '' if nothing speaks against it."""
+    queue = snapshot.queues.get(name)
+    if queue is None:
+        return "it does not exist"
+    if queue.terminating:
+        return "it is being deleted"
+    if queue.stop is not StopPolicy.NONE:
+        return f"it is stopped ({queue.stop})"
+    if name in snapshot.tree.cyclic:
+        return "the cohorts above it form a cycle"
+    flavors = {f.flavor for group in queue.groups for f in group.flavors}
+    missing = sorted(flavors - snapshot.flavors.keys())
+    return f"ResourceFlavor {', '.join(missing)} does not exist" if missing else ""
 
 
 def explain(decision: Wait | Preempt, snapshot: Snapshot) -> Explanation:

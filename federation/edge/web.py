@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import uvicorn
@@ -13,11 +13,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from federation.core.queueing import IndexLost, IndexUnavailable
+
 Report = Callable[[], dict[str, Any]]
+Waiting = Callable[[str], Awaitable[list[str]]]
 
 
-def app(problem: Callable[[], str], status: Report) -> Starlette:
-    """`problem` is '' while the program makes progress; `status` is what /status shows."""
+def app(problem: Callable[[], str], status: Report, waiting: Waiting | None = None) -> Starlette:
+    """`problem` is '' while the program makes progress; `status` is what /status shows.
+
+    `waiting` has the UIDs that wait in a ClusterQueue, in order, for /waiting?queue=NAME.
+    """
 
     async def health(request: Request) -> Response:
         text = problem()
@@ -29,9 +35,16 @@ def app(problem: Callable[[], str], status: Report) -> Starlette:
     async def show(request: Request) -> Response:
         return JSONResponse(status())
 
-    return Starlette(
-        routes=[Route("/healthz", health), Route("/metrics", metrics), Route("/status", show)]
-    )
+    async def line(request: Request) -> Response:
+        assert waiting is not None
+        queue = request.query_params.get("queue", "")
+        try:
+            return JSONResponse({"queue": queue, "waiting": await waiting(queue)})
+        except (IndexLost, IndexUnavailable) as error:
+            return PlainTextResponse(str(error), status_code=503)
+
+    routes = [Route("/healthz", health), Route("/metrics", metrics), Route("/status", show)]
+    return Starlette(routes=[*routes, Route("/waiting", line)] if waiting else routes)
 
 
 async def serve(application: Starlette, listen: str) -> None:

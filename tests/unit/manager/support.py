@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
-from federation.core.queueing import IndexLost, IndexUnavailable, MemoryIndex
-from federation.core.types import Pending
+from federation.core.queueing import Entry, IndexLost, IndexUnavailable, MemoryIndex
 
 TEN_SECONDS = 10.0
 
@@ -40,42 +39,41 @@ async def stop(tasks: Iterable[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class FillableMemory(MemoryIndex):
-    """An index in memory that can be lost, and be out of reach."""
+class Breakable(MemoryIndex):
+    """An index in memory that can be lost, and be out of reach; as the port says, what is changed
+    in it then is gone until it is filled. `before` is called ahead of each reading.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.fills = 0
         self.down = False
-        self.lost = False
+        self.lost = True
+        self.before: Callable[[str], None] = lambda name: None
 
-    async def fill_anew(self, incarnation: str, items: Iterable[Pending]) -> None:
+    async def fill(self, entries: Iterable[tuple[str, Entry]]) -> None:
         if self.down:
             raise IndexUnavailable("down")
-        super().__init__()
         self.lost = False
         self.fills += 1
-        for item in items:
-            await super().enqueue(item)
+        await super().fill(entries)
 
-    def _check(self) -> None:
+    def _check(self, name: str) -> None:
+        self.before(name)
         if self.down:
+            self.lost = True
             raise IndexUnavailable("down")
         if self.lost:
             raise IndexLost("lost")
 
-    async def enqueue(self, item: Pending, *, sticky: bool = False) -> None:
-        self._check()
-        await super().enqueue(item, sticky=sticky)
+    async def heads(self, queues: Iterable[str]) -> dict[str, Entry]:
+        self._check("heads")
+        return await super().heads(queues)
 
-    async def drop(self, uid: str) -> None:
-        self._check()
-        await super().drop(uid)
+    async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
+        self._check("claim")
+        return await super().claim(entries)
 
-    async def release(self, uid: str) -> None:
-        self._check()
-        await super().release(uid)
-
-    async def claim(self, uid: str, generation: int) -> bool:
-        self._check()
-        return await super().claim(uid, generation)
+    async def waiting(self, queue: str, limit: int) -> list[str]:
+        self._check("waiting")
+        return await super().waiting(queue, limit)

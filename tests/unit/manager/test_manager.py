@@ -31,9 +31,10 @@ from manager.cluster_worker import ClusterWorker
 from manager.link import ClusterLink
 from manager.local_runtime import _TaskHandle
 from manager.protocol import ClusterSpec, Health, WorkerHandle
+from manager.queue_health import QueueHealth
 from manager.queue_status import QueueStatus
 from tests.fakes.kube_api import FakeKube
-from tests.unit.manager.support import FillableMemory, stop, until
+from tests.unit.manager.support import Breakable, stop, until
 from tests.unit.worker_agent.support import Worker, custom, job, queue_objects
 
 Json = dict[str, Any]
@@ -69,7 +70,7 @@ class Federation:
         queue_objects(self.home, 8)
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
-        self.index = FillableMemory()
+        self.index = Breakable()
         for name in names:
             self._join(name)
 
@@ -182,8 +183,8 @@ async def test_the_whole_way() -> None:
         await until(lambda: world.record().finished, "finished")
         await until(lambda: world.copy() is None, "removed")
         assert batch_job.finished(world.local()["status"]) == "Complete"
-        assert dict(world.manager.controller.tree.usage("cq")) in ({}, {("f", "gpu"): 0})
-        assert world.manager.queue.items == {}
+        assert dict(world.manager.scheduler.snapshot.tree.usage("cq")) in ({}, {("f", "gpu"): 0})
+        assert world.manager.scheduler.items == {}
     assert sum(writes(world.home).values()) <= 7, writes(world.home)
     assert writes(worker.fake) == {"POST jobs": 1, "DELETE jobs": 1}
 
@@ -277,11 +278,10 @@ async def test_the_index_is_lost() -> None:
         world.report("a", 0)
         await until(lambda: _available(manager) == 0)
         world.submit()
-        await until(lambda: manager.queue.items)
-        await world.index.fill_anew("somebody else's", ())
+        await until(lambda: manager.scheduler.items)
         world.index.lost = True
         world.submit("k")
-        await until(lambda: manager.queue.rebuilds == 2, "filled again")
+        await until(lambda: manager.dispatcher.fills == 2, "filled again")
         world.report("a", 4)
         await world.offered("j")
         await world.offered("k")
@@ -303,7 +303,7 @@ async def test_a_queue_stopped_while_the_job_was_bound() -> None:
         world.refuse(worker)
         await until(lambda: world.record().reason == "Inadmissible", "told why")
         assert "is stopped" in world.record().message
-        assert uid not in manager.queue.items
+        assert uid not in manager.scheduler.items
 
 
 async def test_more_jobs_than_room() -> None:
@@ -313,11 +313,11 @@ async def test_more_jobs_than_room() -> None:
         for n in range(6):
             world.submit(f"j{n}")
         await until(lambda: len(world.workers["a"].fake.items(JOBS)) == 4, "four offers")
-        await until(lambda: manager.controller.tree.usage("cq") == {("f", "gpu"): 4})
+        await until(lambda: manager.scheduler.snapshot.tree.usage("cq") == {("f", "gpu"): 4})
         for _ in range(50):
             await asyncio.sleep(0)
         assert len(world.workers["a"].fake.items(JOBS)) == 4
-        assert len(manager.queue.items) == 2
+        assert len(manager.scheduler.items) == 2
 
 
 async def test_a_foreign_job_of_that_name() -> None:
@@ -383,7 +383,7 @@ async def test_a_workload_deleted_by_hand() -> None:
         world.report("a", 0)
         await until(lambda: _available(manager) == 0)
         uid = world.submit()
-        await until(lambda: uid in manager.queue.items)
+        await until(lambda: uid in manager.scheduler.items)
         old = world.home.items(WORKLOADS)[0]
         world.home.delete(WORKLOADS, old["metadata"]["name"], "team")
         await until(lambda: (r := world.record()) and r.uid != old["metadata"]["uid"])
@@ -499,7 +499,8 @@ async def test_queues_that_change_while_their_status_is_written() -> None:
             queue = custom("LocalQueue", name, {"clusterQueue": "cq"}, "team")
             world.home.create(LOCAL_QUEUES, queue)
         await until(lambda: len(manager.catalog.local_queues) == 21)
-        status = QueueStatus(manager.client, manager.catalog, {})
+        health = QueueHealth(manager.catalog, manager.clusters)
+        status = QueueStatus(manager.client, manager.controller, health)
         tick = asyncio.create_task(status.tick())
         while not tick.done():
             world.home.delete(LOCAL_QUEUES, names.pop(), "team") if names else None
@@ -534,11 +535,11 @@ async def test_a_local_queue_that_leads_elsewhere_now() -> None:
         other = next(q for q in world.home.items(CLUSTER_QUEUES) if q["metadata"]["name"] == "cq")
         world.home.create(CLUSTER_QUEUES, custom("ClusterQueue", "other", other["spec"]))
         uid = world.submit()
-        await until(lambda: uid in manager.queue.items)
+        await until(lambda: uid in manager.scheduler.items)
         world.home.delete(LOCAL_QUEUES, "lq", "team")
         queue = custom("LocalQueue", "lq", {"clusterQueue": "other"}, "team")
         world.home.create(LOCAL_QUEUES, queue)
-        await until(lambda: (i := manager.queue.items.get(uid)) and i.cluster_queue == "other")
+        await until(lambda: (i := manager.scheduler.items.get(uid)) and i.cluster_queue == "other")
         world.report("a", 4)
         await world.offered()
         assert world.record().admission.cluster_queue == "other"
