@@ -53,6 +53,13 @@ def check_model(body: Json) -> Found:
     return [], [f"{body['kind']}: {found}" for found in unknown]
 
 
+def without_nulls(value: Any) -> Any:
+    """As the API server reads it: a field that is null is as if it were left out."""
+    if isinstance(value, dict):
+        return {key: without_nulls(part) for key, part in value.items() if part is not None}
+    return [*map(without_nulls, value)] if isinstance(value, list) else value
+
+
 def read_model(body: Json) -> KubeObject | list[Problem]:
     """An object of the registry, or what is wrong with it. A number in quotes is no number: the
     API server refuses it too.
@@ -60,7 +67,9 @@ def read_model(body: Json) -> KubeObject | list[Problem]:
     group, _, version = str(body.get("apiVersion", "")).rpartition("/")
     kind = REGISTRY[group, version, str(body.get("kind", ""))]
     try:
-        return kind.model.model_validate_json(json.dumps(normalize(body)), strict=True)
+        return kind.model.model_validate_json(
+            json.dumps(without_nulls(normalize(body))), strict=True
+        )
     except ValidationError as error:
         return problems(error)
     except (TypeError, KeyError, ValueError, AttributeError):  # a status in an old spelling

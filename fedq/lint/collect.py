@@ -18,6 +18,7 @@ from fedq.errors import BAD_INPUT, CommandError
 from fedq.kinds import resource_of
 from fedq.lint.finding import Finding, Rule, Severity, Thing
 from fedq.lint.world import is_node_groups
+from fedq.manifest_checks import without_nulls
 
 Json = dict[str, Any]
 Told = tuple[str, Finding]
@@ -148,10 +149,11 @@ def _sort(body: object) -> str:
 
 
 def _normalized(body: Json) -> Json:
+    clean: Json = without_nulls(body)
     try:
-        return normalize(body)
+        return normalize(clean)
     except (TypeError, KeyError, ValueError, AttributeError):  # told by the model
-        return body
+        return clean
 
 
 def _strange(thing: Thing) -> str:

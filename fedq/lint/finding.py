@@ -28,7 +28,8 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Thing:
-    """An object as it was given: `raw` as it is written, `body` in v1beta2's spelling.
+    """An object as it was given: `raw` as it is written, `body` in v1beta2's spelling
+    and without what is null.
 
     `document` is None if a cluster has it. Two things are the same only if they are one.
     """

@@ -82,11 +82,12 @@ class Container(Lenient):
     """core/v1 Container."""
 
     others = names(
-        "envFrom image imagePullPolicy lifecycle livenessProbe ports readinessProbe resizePolicy"
+        "envFrom imagePullPolicy lifecycle livenessProbe ports readinessProbe resizePolicy"
         " restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath"
         " terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
     )
     name: StrictStr
+    image: StrictStr = ""
     command: list[StrictStr] = Field(default_factory=list)
     args: list[StrictStr] = Field(default_factory=list)
     env: list[EnvVar] = Field(default_factory=list)

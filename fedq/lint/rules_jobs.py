@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from federation.api.fields import DNS_LABEL_PATTERN
 from federation.api.names import (
     JOB_CONTROLLER,
     KUEUE_GROUP,
@@ -81,6 +83,20 @@ _JOB_PODS: Final[tuple[tuple[str, Path], ...]] = (
     ("Job", ("spec", "template", "spec")),
     ("CronJob", ("spec", "jobTemplate", "spec", "template", "spec")),
 )
+
+
+def container(world: World) -> Iterator[Finding]:
+    """A container without what it runs, or without a name that can be one."""
+    for job in world.jobs:
+        for pods in job.pods if job.thing.group != KUEUE_GROUP else ():
+            for path, found in _containers(pods):
+                name = found["name"]
+                if not found.get("image"):
+                    yield Finding(job.thing, f"{dotted(path)}: it has no image", "set image", path)
+                if len(name) > 63 or not re.fullmatch(DNS_LABEL_PATTERN, name):
+                    said = f"{dotted(path)}: {name!r} cannot be the name of a container"
+                    todo = "use a-z, 0-9 and '-', with a letter or digit at both ends"
+                    yield Finding(job.thing, said, todo, (*path, "name"))
 
 
 def pod_resources(world: World) -> Iterator[Finding]:
@@ -163,6 +179,7 @@ RULES: Final = (
     Rule("not-suspended", Severity.WARNING, not_suspended),
     Rule("managed-by", Severity.WARNING, managed_by),
     Rule("restart-policy", Severity.REFUSED, restart_policy),
+    Rule("container", Severity.REFUSED, container),
     Rule("pod-resources", Severity.REFUSED, pod_resources),
     Rule("bad-option", Severity.WARNING, bad_option),
 )

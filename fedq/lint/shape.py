@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import Field, StrictStr, ValidationError
+from pydantic import AfterValidator, Field, StrictStr, ValidationError
 
 from federation.api.configuration import ConfigurationError, is_configuration, read
 from federation.api.convert import to_cluster_queue, to_cohort, to_local_queue
-from federation.api.fields import Name
+from federation.api.fields import DNS_LABEL_PATTERN
 from federation.api.meta import WireModel
 from federation.api.names import FEDQ_GROUP, KUEUE_GROUP
 from federation.api.problems import Path, Problem, problems, unknown_fields
@@ -32,6 +33,15 @@ _AMOUNTS: Final[dict[str, Callable[[Json], object]]] = {
 }
 
 
+def _namespace(name: str) -> str:
+    if name and not (len(name) <= 63 and re.fullmatch(DNS_LABEL_PATTERN, name)):
+        raise ValueError(
+            f"{name!r} cannot be a namespace: use a-z, 0-9 and '-', with a letter or digit at both"
+            " ends, at most 63"
+        )
+    return name
+
+
 class Metadata(Lenient):
     """metav1.ObjectMeta."""
 
@@ -41,7 +51,7 @@ class Metadata(Lenient):
     )
     name: StrictStr = ""
     generate_name: StrictStr = ""
-    namespace: Name | None = None
+    namespace: Annotated[StrictStr, AfterValidator(_namespace)] = ""
     labels: dict[str, StrictStr] = Field(default_factory=dict)
     annotations: dict[str, StrictStr] = Field(default_factory=dict)
 

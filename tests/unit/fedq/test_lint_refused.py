@@ -27,6 +27,7 @@ GROUP = "spec.resourceGroups.0"
 QUOTA = f"{GROUP}.flavors.0.resources.0"
 FUNGIBLE = {"whenCanBorrow": "TryNextFlavor", "preference": "PreemptionOverBorrowing"}
 CHECK = kueue("AdmissionCheck", "c", controllerName="example.com/x")
+CONTAINER = "spec.template.spec.containers.0"
 CLASS = {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "p"}
 SELECT = "spec.namespaceSelector.matchExpressions"
 
@@ -269,6 +270,12 @@ CASES: list[tuple[str, Json, Json]] = [
     ),
     ("restart-policy", job(restartPolicy="Always"), job(restartPolicy="OnFailure")),
     ("restart-policy", job(restartPolicy=None), job()),
+    ("container", put(job(), f"{CONTAINER}.image", None), job()),
+    ("container", put(job(), f"{CONTAINER}.name", ""), workload()),
+    ("container", put(job(), f"{CONTAINER}.name", "A"), put(job(), f"{CONTAINER}.name", "0-a")),
+    ("bad-value", put(job(), f"{CONTAINER}.image", 5), job()),
+    ("bad-value", put(job(), "metadata.namespace", "a.b"), put(job(), "metadata.namespace", "")),
+    ("bad-value", {**queue(), "spec": 5}, {**queue(), "spec": None}),
     ("pod-resources", pod(requests={"gpu": 1}), pod(requests={"cpu": 1})),
     ("pod-resources", pod(requests={"pods": 1}), pod(requests={"ephemeral-storage": "1Gi"})),
     (
