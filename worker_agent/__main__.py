@@ -30,7 +30,9 @@ from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, counted, serve
 from worker_agent.agent import Agent, Settings
+from worker_agent.gates import Gates
 from worker_agent.heartbeat import Heartbeat
+from worker_agent.nodes import Nodes
 from worker_agent.report import Reporter
 from worker_agent.settings import AgentSettings
 from worker_agent.workloads import Workloads
@@ -52,6 +54,7 @@ async def run(
     catalog = Catalog(client, changed)
     agent = Agent(client, catalog, lambda: heartbeat.epoch, rules)
     workloads = Workloads(client, agent)
+    gates = Gates(client, agent)
     reporter = Reporter(client, catalog, agent, cluster)
     select = Select(label_selector=Label.QUEUE_NAME.value)
     informers = [
@@ -61,26 +64,30 @@ async def run(
     ]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(vital(heartbeat.run(), "heartbeat"))
+        tasks.create_task(vital(agent.nodes.run(), "nodes"))
         for informer in informers:
             tasks.create_task(vital(informer.run(), f"informer/{informer.resource.plural}"))
         for informer in informers:
             await informer.synced.wait()
         if settings.listen:
             web = app(
-                _problem(informers, heartbeat), lambda: {"requests": counted(client.requests)}
+                _problem(informers, agent.nodes, heartbeat),
+                lambda: {"requests": counted(client.requests)},
             )
             tasks.create_task(vital(serve(web, settings.listen), "web"))
         log.info("agent.started", cluster=cluster, jobs=len(agent.jobs))
         tasks.create_task(vital(agent.run(), "agent"))
         tasks.create_task(vital(workloads.run(), "workloads"))
+        tasks.create_task(vital(gates.run(), "gates"))
         tasks.create_task(vital(reporter.run(), "report"))
 
 
-def _problem(informers: list[Informer], heartbeat: Heartbeat) -> Callable[[], str]:
+def _problem(informers: list[Informer], nodes: Nodes, heartbeat: Heartbeat) -> Callable[[], str]:
     """Why the agent makes no progress; '' if it does."""
 
     def problem() -> str:
         errors = [str(informer.error) for informer in informers if informer.error is not None]
+        errors += nodes.errors()
         if not errors and heartbeat.renewed_at is None:
             errors = ["the Lease has not been renewed yet"]
         return "; ".join(errors)

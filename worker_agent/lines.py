@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from federation.core.cycle import Decision, Preempt, Requeue, Wait
 from federation.core.scheduler import Scheduler
 from federation.core.types import Pending
@@ -17,18 +19,23 @@ class Lines:
         self._scheduler = scheduler
         self._preemptors: dict[str, str] = {}
         self._idle: set[str] = set()
+        self._inactive: Mapping[str, str] = {}
 
     def note(self, decision: Decision) -> None:
         """A cycle has decided."""
         if has_victims(decision):
             self._preemptors[decision.item.cluster_queue] = decision.item.uid
 
-    def configured(self) -> list[str]:
-        """Queue objects have changed: UIDs of those in queues that became idle, or were."""
+    def configured(self, inactive: Mapping[str, str]) -> list[str]:
+        """Queue objects have changed: UIDs of those in queues that became idle, or were.
+
+        `inactive` are queues that the scheduler was told to leave alone, and why.
+        """
+        self._inactive = inactive
         snapshot, items = self._scheduler.snapshot, self._scheduler.items
         before = self._idle
         names = {item.cluster_queue for item in items.values()}
-        self._idle = {name for name in names if texts.idle(name, snapshot)}
+        self._idle = {name for name in names if texts.idle(name, snapshot, inactive)}
         affected = before | self._idle
         return [uid for uid, item in items.items() if item.cluster_queue in affected]
 
@@ -37,7 +44,7 @@ class Lines:
         or another one is ahead.
         """
         queue, snapshot = item.cluster_queue, self._scheduler.snapshot
-        if (idle := texts.idle(queue, snapshot)) is not None:
+        if (idle := texts.idle(queue, snapshot, self._inactive)) is not None:
             return idle
         if (blocked := self._scheduler.blocked(item)) is not None:
             return texts.of(blocked, explainer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from federation.core.cycle import Preempt, Wait
@@ -9,7 +10,6 @@ from federation.core.policies import QueueingStrategy, StopPolicy
 from federation.core.reasons import Reason
 from federation.core.snapshot import Snapshot
 from federation.core.why import Explainer
-from worker_agent.facts import WorkerJob
 
 
 class Waiting(NamedTuple):
@@ -28,8 +28,10 @@ def of(decision: Wait | Preempt, explainer: Explainer) -> Waiting:
     return Waiting(found.reason, found.message)
 
 
-def idle(queue: str, snapshot: Snapshot) -> Waiting | None:
-    """Why nothing in a queue is looked at; None if its heads are."""
+def idle(queue: str, snapshot: Snapshot, inactive: Mapping[str, str]) -> Waiting | None:
+    """Why nothing in a queue is looked at; None if its heads are. `inactive` are queues that are
+    not for reasons that the snapshot does not show.
+    """
     found = snapshot.queues.get(queue)
     if found is None:
         return Waiting(Reason.MISCONFIGURED.value, f"ClusterQueue {queue} does not exist")
@@ -38,6 +40,10 @@ def idle(queue: str, snapshot: Snapshot) -> Waiting | None:
         text = f"ClusterQueue {queue} is stopped ({found.stop})"
     elif queue in snapshot.tree.cyclic:
         text = f"the cohorts above {queue} form a cycle: break it"
+    elif found.terminating:
+        text = f"ClusterQueue {queue} is being deleted"
+    elif queue in inactive:
+        text = f"ClusterQueue {queue} is inactive: {inactive[queue]}"
     elif missing := sorted(flavors - snapshot.flavors.keys()):
         text = f"ClusterQueue {queue} is inactive: there is no ResourceFlavor {', '.join(missing)}"
     else:
@@ -64,20 +70,3 @@ def overdue(seconds: float) -> Waiting:
     """Of a copy whose victims did not stop in time."""
     text = f"the workloads that it preempts did not stop within {seconds:.0f} s"
     return Waiting(Reason.WAITING_FOR_PREEMPTED_WORKLOADS.value, text)
-
-
-def superseded(job: WorkerJob) -> Waiting:
-    """Of a copy of which a later attempt is here."""
-    return Waiting(Reason.MISCONFIGURED.value, f"attempt {job.attempt} is superseded")
-
-
-def old_epoch(job: WorkerJob, epoch: int) -> Waiting:
-    """Of a copy that was offered before its cluster was fenced."""
-    text = f"epoch {job.epoch} is over; this cluster is in epoch {epoch}"
-    return Waiting(Reason.MISCONFIGURED.value, text)
-
-
-def no_priority(kind: str, name: str) -> Waiting:
-    """Of a Job that names a priority class that is not there."""
-    text = f"{kind} {name} does not exist: create it, or name another one"
-    return Waiting(Reason.MISCONFIGURED.value, text)

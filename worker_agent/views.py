@@ -1,11 +1,13 @@
-"""A Job as the core sees it: waiting in a queue, or holding quota."""
+"""A Job as the core sees it, waiting in a queue or holding quota, and the patch between the two."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from federation.api.names import Mirror
 from federation.core.backoff import queue_timestamp
+from federation.core.cycle import Fit
 from federation.core.policies import RequeueTimestamp
 from federation.core.types import (
     Admission,
@@ -14,8 +16,10 @@ from federation.core.types import (
     Pending,
     PodSet,
     PodSetAssignment,
+    ResourceFlavor,
     Usage,
 )
+from federation.edge.resources import Json
 from federation.jobs import batch_job
 from worker_agent.facts import WorkerJob
 
@@ -91,6 +95,24 @@ def used(
         for key, amount in _amounts(assigned, left):
             total[key] = total.get(key, 0) + amount
     return total
+
+
+def start_patch(
+    job: WorkerJob, body: Json, fit: Fit, flavors: list[ResourceFlavor], at: str
+) -> Json:
+    """The write that starts a Job as admitted at a time (RFC 3339). With what it notes an agent
+    that knows nothing else can hold the Job.
+    """
+    patch = batch_job.admission_patch(body, fit.admission, flavors)
+    notes = patch["metadata"]["annotations"]
+    notes[Mirror.RESERVED_AT.value] = at
+    if not job.mirrored:
+        notes[Mirror.PRIORITY.value] = str(fit.item.priority)
+    if job.eviction is not None:
+        notes[Mirror.EVICTED.value] = None
+    if job.deciding_until:
+        notes[Mirror.DECIDING.value] = None
+    return patch
 
 
 def _amounts(assigned: PodSetAssignment, left: int) -> list[tuple[FlavorResource, int]]:

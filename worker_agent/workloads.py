@@ -47,8 +47,8 @@ class Workloads:
         self._written: dict[str, float] = {}
         self._ends: dict[str, float] = {}
         self._seen: dict[str, float] = {}
-        agent.on_change = self.mark
-        agent.workload_uid = self.uid_of
+        agent.state.on_change = self.mark
+        agent.state.workload_uid = self.uid_of
 
     def mark(self, uid: str) -> None:
         """Have a Job's Workload looked at."""

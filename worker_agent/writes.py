@@ -124,6 +124,11 @@ class Jobs:
         await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
         log.info("job.evicted", job=str(job.key), reason=eviction.reason, why=eviction.message)
 
+    async def move(self, job: WorkerJob, note: str) -> None:
+        """Some pods of a running Job go elsewhere."""
+        await self._annotate(job, {Mirror.ADMISSION.value: note})
+        log.info("job.moved", job=str(job.key))
+
     async def reset(self, job: WorkerJob, body: Json) -> None:
         """Make a Job whose pods are gone as it was before it was started.
 

@@ -130,20 +130,21 @@ def releases(assignment: TopologyAssignment, pods: Iterable[Json]) -> list[Relea
     """Which gated pods of a pod set may go where now.
 
     Pods whose completion indexes are known and distinct go by index, so that neighbours in rank
-    are neighbours in place; else by name into what the domains have left. Pods that ended make
-    room for those that replace them.
+    are neighbours in place; else, and when some are elsewhere already (a node was lost and
+    replaced), by name into what the domains have left. Pods that ended make room for those that
+    replace them.
     """
     live = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in _ENDED]
     places = [(selector, count) for selector, count in selectors(assignment)]
     seats = [selector for selector, count in places for _ in range(count)]
     gated = sorted((pod for pod in live if _gated(pod)), key=lambda pod: pod["metadata"]["name"])
     ranks = [_index(pod) for pod in live]
-    if len(set(ranks)) == len(ranks) and all(0 <= rank < len(seats) for rank in ranks):
+    distinct = len(set(ranks)) == len(ranks) and all(0 <= rank < len(seats) for rank in ranks)
+    if distinct and all(_gated(pod) or _sits(pod, seats[_index(pod)]) for pod in live):
         return [Release(pod["metadata"]["name"], seats[_index(pod)]) for pod in gated]
     for pod in live:
-        taken = (pod["spec"].get("nodeSelector") or {}).items()
         if not _gated(pod):
-            seat = next((seat for seat in seats if seat.items() <= taken), None)
+            seat = next((seat for seat in seats if _sits(pod, seat)), None)
             if seat is not None:
                 seats.remove(seat)
     names = (pod["metadata"]["name"] for pod in gated)
@@ -151,6 +152,10 @@ def releases(assignment: TopologyAssignment, pods: Iterable[Json]) -> list[Relea
 
 
 _ENDED = ("Succeeded", "Failed")
+
+
+def _sits(pod: Json, seat: Mapping[str, str]) -> bool:
+    return seat.items() <= (pod["spec"].get("nodeSelector") or {}).items()
 
 
 def _gated(pod: Json) -> bool:

@@ -181,6 +181,10 @@ RELEASED: dict[str, tuple[list[Json], list[Release]]] = {
         [pod("x", 7), pod("y", 0)],
         [Release("x", R1), Release("y", R1)],
     ),
+    "ranks that sit elsewhere leave what is left": (
+        [pod("x", 0, at=R2), pod("y", 2)],
+        [Release("y", R1)],
+    ),
     "a rank twice is no rank": (
         [pod("x", 2), pod("y", 2)],
         [Release("x", R1), Release("y", R1)],
@@ -208,7 +212,7 @@ def test_no_domain_gets_more_than_its_pods(
     places = list(chain.from_iterable([s] * n for s, n in selectors(assignment)))
     pods = []
     for number, (placed, index) in enumerate(rest):
-        seat = places.pop(0) if placed and places and index is None else None
+        seat = places.pop(0) if placed and places else None
         pods.append(pod(f"p{number}", index, at=seat))
     found = releases(assignment, pods)
     taken = [p["spec"]["nodeSelector"].get("h") for p in pods]

@@ -76,7 +76,7 @@ async def test_the_report() -> None:
     worker = Worker(4)
     async with worker.running() as agent:
         client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
-        reporter = Reporter(client, agent._catalog, agent, "a")
+        reporter = Reporter(client, agent.state.catalog, agent, "a")
         task = asyncio.create_task(reporter.run())
         try:
             worker.add(mirrored("a", 3))
@@ -162,7 +162,7 @@ async def test_the_catalog_leaves_out_what_it_cannot_read() -> None:
     """A queue with a bad quantity does not take the others with it."""
     worker = Worker()
     async with worker.running() as agent:
-        catalog: Catalog = agent._catalog
+        catalog: Catalog = agent.state.catalog
         quotas = [{"name": "gpu", "nominalQuota": "lots"}]
         group = {"coveredResources": ["gpu"], "flavors": [{"name": "f", "resources": quotas}]}
         bad = {

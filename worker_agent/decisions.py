@@ -1,0 +1,113 @@
+"""From the decisions of a cycle to writes about Jobs, and to the reasons why others wait."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from federation.core.cycle import Decision, Fit, Preempt
+from federation.core.reasons import Reason
+from federation.core.types import ResourceFlavor
+from federation.core.why import Explainer, preemption_message
+from federation.jobs import batch_job
+from federation.jobs.eviction_note import Eviction
+from worker_agent import texts
+from worker_agent.copies import Copies
+from worker_agent.facts import Stage, WorkerJob
+from worker_agent.lines import Lines
+from worker_agent.state import State, stamp
+from worker_agent.texts import Waiting
+from worker_agent.views import start_patch
+
+
+class Decisions:
+    """Carries them out. `forget` everything about a Job that is in no queue any more."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.lines = Lines(state.scheduler)
+        self.copies = Copies(state.scheduler, self.lines)
+        self._untold: set[str] = set()
+
+    def queued(self, job: WorkerJob, now: float, *, changed: bool) -> None:
+        """A Job stands in a queue; `changed` if it was not there before as it is."""
+        if changed:
+            self._untold.add(job.uid)
+        if job.mirrored:
+            self.copies.waits(job, now)
+
+    def forget(self, uid: str) -> None:
+        """A Job does not stand in a queue."""
+        self._untold.discard(uid)
+        self.copies.forget(uid)
+
+    def look_again(self, uids: list[str]) -> None:
+        """The reason why these wait may be another one now."""
+        self._untold.update(uids)
+
+    def act(self, decision: Decision, explainer: Explainer, now: float) -> None:
+        """Do what a cycle decided."""
+        state, uid = self._state, decision.item.uid
+        job = state.jobs.get(uid)
+        if job is None or job.stage is not Stage.WAITING:  # changed since it was queued
+            state.scheduler.release(uid, now)
+            state.touch(uid)
+        elif isinstance(decision, Fit):
+            self._admit(job, decision, now)
+        else:
+            if isinstance(decision, Preempt):
+                self._preempt(decision, now)
+            self.lines.note(decision)
+            self._untold.discard(uid)
+            if job.mirrored:
+                self.copies.decided(uid, decision)
+            else:
+                state.set_aside(job, texts.of(decision, explainer))
+
+    def _admit(self, job: WorkerJob, fit: Fit, now: float) -> None:
+        state = self._state
+        self.forget(job.uid)
+        state.waits.pop(job.uid, None)
+        used = {name for p in fit.admission.pod_sets for name in p.flavors.values()}
+        flavors = [state.scheduler.snapshot.flavors[name] for name in sorted(used)]
+        problem = batch_job.start_problem(state.book.bodies[job.uid], fit.admission, flavors)
+        if problem:
+            state.scheduler.release(job.uid, now)
+            state.refuse(job, Waiting(Reason.FAILED_TO_START.value, problem))
+        else:
+            state.write(job, partial(self._start, fit, flavors, stamp(now)))
+
+    async def _start(
+        self, fit: Fit, flavors: list[ResourceFlavor], at: str, job: WorkerJob
+    ) -> None:
+        body = self._state.book.bodies[job.uid]
+        await self._state.api.start(job, start_patch(job, body, fit, flavors, at))
+
+    def _preempt(self, decision: Preempt, now: float) -> None:
+        state, item = self._state, decision.item
+        for held, cause in decision.victims:
+            text = preemption_message(
+                decision, held, cause, state.scheduler.snapshot, state.workload_uid(item.uid)
+            )
+            eviction = Eviction(Reason.PREEMPTED.value, text, stamp(now), cause.value)
+            state.evict(held.uid, eviction)
+
+    def tell(self, now: float) -> None:
+        """Nothing moves any more: answer the copies, and say why the others wait."""
+        state, scheduler = self._state, self._state.scheduler
+        for uid, why in self.copies.refusals(now):
+            scheduler.take_out(uid, now)
+            self.forget(uid)
+            if uid in state.jobs:
+                state.refuse(state.jobs[uid], why)
+        for uid in self.copies.undecided():
+            until = stamp(self.copies.wait_for_victims(uid, now))
+            state.write(state.jobs[uid], partial(self._decide_later, until))
+        explainer = Explainer(scheduler.snapshot)
+        for uid in self._untold & scheduler.items.keys() & state.jobs.keys():
+            why = self.lines.why(scheduler.items[uid], explainer)
+            state.set_aside(state.jobs[uid], why)
+            if why.reason != Reason.PENDING_EVALUATION:
+                self._untold.discard(uid)
+
+    async def _decide_later(self, until: str, job: WorkerJob) -> None:
+        await self._state.api.decide_later(job, until)

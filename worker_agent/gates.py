@@ -1,0 +1,103 @@
+"""Lets the pods of admitted Jobs go where their topology assignment puts them.
+
+Pods of a Job with several domains are born with a scheduling gate. Each gets the node selector of
+its domain and loses the gate in one write. Which pod goes where follows from the assignment and
+the pods that are there, so a crash in between is of no consequence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from federation.api.names import Gate
+from federation.core.types import TopologyAssignment
+from federation.edge.errors import ApiError, Conflict, NotFound
+from federation.edge.informer import Key
+from federation.edge.kube import KubeClient
+from federation.edge.resources import PODS, Json
+from federation.jobs.topology import Release, releases
+from worker_agent.agent import Agent
+from worker_agent.facts import Stage
+
+log = structlog.get_logger(__name__)
+
+WORKERS = 4
+AT_ONCE = 16
+RETRY_S = 1.0
+
+
+class Gates:
+    """One Job at a time per worker: while its pods are written to, nothing new is decided on it."""
+
+    def __init__(self, client: KubeClient, agent: Agent) -> None:
+        self._client, self._agent, self._nodes = client, agent, agent.nodes
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._waiting: set[str] = set()
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+        self._limit = asyncio.Semaphore(AT_ONCE)
+        agent.on_pods = self.mark
+
+    def mark(self, uid: str) -> None:
+        """Have the pods of a Job looked at."""
+        if uid not in self._waiting:
+            self._waiting.add(uid)
+            self._queue.put_nowait(uid)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WORKERS):
+                tasks.create_task(self._worker())
+
+    async def _worker(self) -> None:
+        while True:
+            uid = await self._queue.get()
+            self._waiting.discard(uid)
+            if uid in self._busy:  # another worker has it, and looks again when it is done
+                self._again.add(uid)
+                continue
+            self._busy.add(uid)
+            try:
+                again = await self._release(uid)
+            finally:
+                self._busy.discard(uid)
+            if again or uid in self._again:
+                self._again.discard(uid)
+                self.mark(uid)
+
+    async def _release(self, uid: str) -> bool:
+        """Write to all pods that may go; whether to look again at once."""
+        places, pods = self._places(uid), self._nodes.pods.get(uid)
+        if places is None or not pods:
+            return False
+        found = {pod["metadata"]["name"]: (key, pod) for key, pod in pods.items()}
+        due = releases(places, pods.values())
+        writes = (self._ungate(*found[release.pod], release) for release in due)
+        return any(await asyncio.gather(*writes))
+
+    def _places(self, uid: str) -> TopologyAssignment | None:
+        job = self._agent.jobs.get(uid)
+        if job is None or job.stage is not Stage.RUNNING or job.admission is None:
+            return None
+        return next((p.topology for p in job.admission.pod_sets if p.topology), None)
+
+    async def _ungate(self, key: Key, pod: Json, release: Release) -> bool:
+        """One pod; whether its Job has to be looked at again."""
+        gates = [g for g in pod["spec"]["schedulingGates"] if g["name"] != Gate.TOPOLOGY]
+        patch = {
+            "metadata": {"uid": pod["metadata"]["uid"]},
+            "spec": {"nodeSelector": release.node_selector, "schedulingGates": gates},
+        }
+        namespace, name = key
+        try:
+            async with self._limit:
+                self._nodes.see(await self._client.patch(PODS, name, patch, namespace))
+        except (Conflict, NotFound):
+            return False  # the watch tells what became of it
+        except ApiError as error:
+            log.warning("pod.not_released", pod=f"{namespace}/{name}", why=str(error))
+            await asyncio.sleep(RETRY_S)
+        return True

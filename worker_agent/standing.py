@@ -1,0 +1,68 @@
+"""The place of a Job in the queues of this cluster, or why it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from federation.core.policies import RequeueTimestamp
+from federation.core.reasons import Reason
+from federation.edge.catalog import Catalog
+from federation.edge.resources import Json
+from worker_agent.book import Book
+from worker_agent.facts import WorkerJob
+from worker_agent.texts import Waiting
+from worker_agent.views import Standing
+
+
+class Standings:
+    """Looks Jobs up in the queue objects and priority classes as they are now."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        book: Book,
+        epoch: Callable[[], int],
+        timestamp: RequeueTimestamp,
+    ) -> None:
+        self._catalog, self._book, self._epoch = catalog, book, epoch
+        self._timestamp = timestamp
+
+    def find(self, job: WorkerJob) -> Standing | Waiting:
+        """Where it stands in line, or why it cannot be queued at all."""
+        if text := self._problem(job):
+            return Waiting(Reason.MISCONFIGURED.value, text)
+        local_queue = self._catalog.local_queues[job.key.namespace, job.queue]
+        return Standing(local_queue.cluster_queue, self.priority(job)[0], self._timestamp)
+
+    def priority(self, job: WorkerJob) -> tuple[int, Json | None]:
+        """A copy carries the manager's priority; a local Job's class is looked up here, and gives
+        the priorityClassRef too. If the class is gone, what it was at the start of the Job stands.
+        """
+        if job.mirrored:
+            return job.priority, None
+        try:
+            return self._catalog.priority(job.priority_class, job.pod_class)
+        except KeyError:
+            return job.priority, None
+
+    def _problem(self, job: WorkerJob) -> str:
+        if self._book.superseded(job):
+            return f"attempt {job.attempt} is superseded"
+        if job.mirrored and job.epoch < self._epoch():
+            return f"epoch {job.epoch} is over; this cluster is in epoch {self._epoch()}"
+        return (
+            job.problem
+            or self._catalog.queue_problem(job.key.namespace, job.queue)
+            or self._class_problem(job)
+        )
+
+    def _class_problem(self, job: WorkerJob) -> str:
+        if job.mirrored:
+            return ""
+        try:
+            self._catalog.priority(job.priority_class, job.pod_class)
+        except KeyError:
+            kind = "WorkloadPriorityClass" if job.priority_class else "PriorityClass"
+            name = job.priority_class or job.pod_class
+            return f"{kind} {name} does not exist: create it, or name another one"
+        return ""

@@ -1,0 +1,56 @@
+"""The queue objects of this cluster as the scheduler takes them, with nodes where they matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from federation.core.scheduler import World
+from federation.core.topology import FlavorTopology
+from federation.core.types import ClusterQueue
+from worker_agent.nodes import Nodes
+from worker_agent.state import State
+
+
+def surroundings(state: State, nodes: Nodes) -> tuple[World, dict[str, str]]:
+    """All that decisions are made on, and the ClusterQueues that are inactive, with the reason.
+
+    Topologies are made anew each time: the scheduler charges to them what is held.
+    """
+    catalog = state.catalog
+    flavors = catalog.flavors
+    if any(flavor.topology for flavor in flavors.values()):
+        nodes.want()
+    topologies = nodes.topologies(
+        flavors.values(), catalog.topologies, lambda uid: state.scheduler.holder(uid) is not None
+    )
+    inactive = {
+        queue.name: text
+        for queue in catalog.queues.values()
+        if (text := next(_missing(state, queue, topologies), ""))
+    }
+    world = World(
+        queues=catalog.queues,
+        cohorts=tuple(catalog.cohorts),
+        flavors=flavors,
+        namespaces=catalog.namespaces,
+        topologies=topologies,
+        rules=state.settings.rules,
+        inactive=frozenset(inactive),
+    )
+    return world, inactive
+
+
+def _missing(
+    state: State, queue: ClusterQueue, topologies: Mapping[str, FlavorTopology]
+) -> Iterator[str]:
+    """What is not there of the topologies of its flavors."""
+    catalog = state.catalog
+    for group in queue.groups:
+        for quotas in group.flavors:
+            flavor = catalog.flavors.get(quotas.flavor)
+            if flavor is None or not flavor.topology or flavor.name in topologies:
+                continue
+            if flavor.topology in catalog.topologies:
+                yield "the nodes of its flavors have not been read yet"
+            else:
+                yield f"Topology {flavor.topology} of ResourceFlavor {flavor.name} does not exist"
