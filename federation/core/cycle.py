@@ -96,8 +96,9 @@ def run_cycle(
     """
     cycle = _Cycle(snapshot, place)
     entries = []
+    pristine = replace(snapshot, pools={})
     for item in heads:
-        found = cycle.nominate(item, (tried or {}).get(item.uid, ()))
+        found = cycle.problem(item) or nominate(item, pristine, (tried or {}).get(item.uid, ()))
         if isinstance(found, Wait):
             cycle.decisions.append(found)
         else:
@@ -127,12 +128,8 @@ class _Cycle:
         for admission in self.placed:
             self.snapshot.leave_places(admission)
 
-    def nominate(self, item: Pending, tried: Tried) -> Entry | Wait:
-        """What a head could get, or why it cannot be looked at."""
-        problem = self._problem(item)
-        return problem or nominate(item, self.snapshot, tried)
-
-    def _problem(self, item: Pending) -> Wait | None:
+    def problem(self, item: Pending) -> Wait | None:
+        """Why a head cannot even be looked at."""
         snapshot = self.snapshot
         queue = snapshot.queues.get(item.cluster_queue)
         if queue is None:

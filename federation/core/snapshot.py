@@ -38,6 +38,8 @@ class Snapshot:
     usages: Mapping[tuple[str, str], float] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     """UIDs of those whose leaving is assumed at the moment: they cannot leave once more."""
+    pools: dict[object, list[Holder]] | None = None
+    """While nothing is charged between two searches for victims, their candidates are kept."""
 
     def remove(self, holder: Holder) -> None:
         """Take away what a workload holds."""

@@ -71,10 +71,20 @@ def candidates(
     """Workloads of one queue that hold some of what is scarce and may be evicted."""
     if policy is PreemptionPolicy.NEVER:
         return []
-    scarce, item, gone = need.scarce, need.item, snapshot.gone
-    holders = snapshot.holders.get(queue, {}).values()
-    useful = [holder for holder in holders if not scarce.isdisjoint(holder.usage)]
-    return [h for h in useful if may_evict(policy, item, h) and h.uid not in gone]
+    found = holders_of(snapshot, (queue,), need.scarce)
+    return [h for h in found if may_evict(policy, need.item, h) and h.uid not in snapshot.gone]
+
+
+def holders_of(
+    snapshot: Snapshot, queues: Iterable[str], scarce: frozenset[FlavorResource]
+) -> list[Holder]:
+    """All in these queues that hold some of what is scarce."""
+    return [
+        holder
+        for queue in queues
+        for holder in snapshot.holders.get(queue, {}).values()
+        if not scarce.isdisjoint(holder.usage)
+    ]
 
 
 def candidate_order(snapshot: Snapshot, queue: str) -> Callable[[Holder], tuple[object, ...]]:
