@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +24,7 @@ from federation.core.facts import JobState, LocalJob, ObjectKey, Queues, Record
 from federation.core.lifecycle import step, wake_at
 from federation.core.scheduler import Scheduler
 from federation.core.stay import LifeRules
-from federation.core.types import ClusterQueue, Holder
+from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
@@ -68,7 +67,6 @@ class Controller:
         self._deleted_workloads = Deletions()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._evicting: set[str] = set()
         self._held: list[tuple[str, on.Event]] | None = []
 
     def start(self) -> None:
@@ -134,24 +132,18 @@ class Controller:
     def _charge(self, uid: str, before: JobState, after: JobState) -> None:
         """Keep what the scheduler charges equal to what the states hold."""
         same = before.record is after.record and before.local is after.local
-        if same and before.admission is after.admission:
+        same = same and before.admission is after.admission and before.evicting == after.evicting
+        if same and before.pods_ready == after.pods_ready:
             return
         known = self.scheduler.holder(uid)
-        held = self.views.holder(uid, after, uid in self._evicting)
+        held = self.views.holder(uid, after)
         if held == known:
             return
         if held is not None:
             self.scheduler.hold(held)
         else:
-            self._evicting.discard(uid)
             self.scheduler.release(uid, time.time())
         self.on_quota()
-
-    def evict(self, holder: Holder, event: on.Evict) -> None:
-        """Have a job give its quota back. Until it has, it is known to the scheduler as leaving."""
-        self._evicting.add(holder.uid)
-        self.scheduler.hold(replace(holder, evicted=True))
-        self.feed(holder.uid, event)
 
     def _free_offer(self, uid: str, before: JobState, after: JobState) -> None:
         """Say when a decision was given up: its cluster has that room again."""
@@ -176,7 +168,7 @@ class Controller:
         """
         self.scheduler.configure(self.views.world(self.inactive()), time.time())
         for uid, state in self.states.items():
-            if (held := self.views.holder(uid, state, uid in self._evicting)) is not None:
+            if (held := self.views.holder(uid, state)) is not None:
                 self.scheduler.hold(held)  # its queues may say otherwise about preemption
         self.on_quota()
         self.checks_changed()

@@ -147,7 +147,7 @@ class Dispatcher:
                     preempt, victim.holder, victim.reason, self._scheduler.snapshot, uid
                 )
                 event = on.Evict(Reason.PREEMPTED.value, text, victim.reason.value)
-                self._controller.evict(victim.holder, event)
+                self._controller.feed(victim.holder.uid, event)
 
     async def explain(self) -> None:
         """Tell workloads that have waited for a while what they wait for, until cancelled."""
