@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from federation.api import record as records
 from federation.api.convert import to_local_queue
@@ -16,6 +18,7 @@ from fedq import reading
 from fedq.connect import Cluster
 from fedq.jobview import JobState, JobView, job_view, job_views
 from fedq.rig.rig import Rig
+from fedq.stack import Stack
 from fedq.story import Facts
 
 Json = dict[str, Any]
@@ -41,7 +44,10 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
     local = {q.namespace + "/" + q.name: q for q in map(to_local_queue, doors.items)}
     door = local.get(f"{namespace}/{view.queue}")
     queue = next((q for q in queues if door and q.name == door.cluster_queue), None)
-    line = _line(views, local, queue.name) if queue else []
+    waiting = view.state is JobState.PENDING
+    line = [other.uid for other in _line(views, local, queue.name)] if queue else []
+    if queue and waiting and (known := await _known_line(cluster.rig, queue.name)):
+        line = known if uid in known else line
     now = datetime.now(UTC)
     return Facts(
         view=view,
@@ -51,8 +57,9 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         pods=_pods(job),
         queue_problem=_queue_problem(view, door, queue is not None),
         queue=queue,
-        ahead=_ahead(line, view),
+        ahead=line.index(uid) if uid in line else 0,
         waiting=len(line),
+        why=_why(workload) if waiting else {},
         clusters=await reading.clusters(client, views),
         manager_problem=_manager_problem(cluster.rig, view, now),
     )
@@ -72,8 +79,18 @@ def _order(view: JobView) -> tuple[int, str, str]:
     return -view.priority, view.created, view.uid
 
 
-def _ahead(line: list[JobView], view: JobView) -> int:
-    return sum(_order(other) < _order(view) for other in line)
+async def _known_line(rig: Rig | None, queue: str) -> list[str]:
+    """UIDs that wait in a ClusterQueue as the manager of a rig has them; empty if it cannot say."""
+    if rig is None:
+        return []
+    path = f"waiting?queue={quote(queue)}"
+    page = await asyncio.to_thread(Stack(rig).page, "manager", path)
+    return list(json.loads(page)["waiting"]) if page else []
+
+
+def _why(workload: Json | None) -> Json:
+    status = (workload or {}).get("status") or {}
+    return (status.get("fedq") or {}).get("waiting") or {}
 
 
 def _requests(job: Json) -> dict[str, str]:

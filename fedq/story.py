@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from federation.api.names import Label
 from federation.core.plan import ANSWER_S
@@ -25,6 +26,7 @@ class Facts:
         queue_problem: why its LocalQueue leads nowhere; empty if it leads to `queue`.
         ahead: waiting workloads of the same ClusterQueue that come before it.
         waiting: all that wait there, this one included.
+        why: status.fedq.waiting of its Workload, if it waits: reason, requeue, shortages, hint.
         manager_problem: why the manager seems not to work; empty if nothing speaks for that.
     """
 
@@ -37,6 +39,7 @@ class Facts:
     queue: QueueView | None = None
     ahead: int = 0
     waiting: int = 0
+    why: Mapping[str, Any] = field(default_factory=dict)
     clusters: Sequence[ClusterView] = ()
     manager_problem: str = ""
 
@@ -95,7 +98,8 @@ def _pending(facts: Facts) -> Story:
     view = facts.view
     queue = f"ClusterQueue {facts.queue.name}" if facts.queue else "no ClusterQueue"
     parts = [f"{_name(facts)} waits in {queue} (LocalQueue {view.queue}) for {_for(facts)}"]
-    parts[0] += f": {view.reason}: {view.message}." if view.reason else "; no reason is given yet."
+    said = _without_hint(facts)
+    parts[0] += f": {view.reason}: {said}." if view.reason else "; no reason is given yet."
     if facts.queue_problem and facts.queue_problem not in view.message:
         parts.append(f"{facts.queue_problem}.")
     if facts.queue:
@@ -106,6 +110,16 @@ def _pending(facts: Facts) -> Story:
     if facts.manager_problem:
         parts.append(f"{facts.manager_problem}.")
     return Story(" ".join(parts), _advice(facts))
+
+
+def _hint(facts: Facts) -> str:
+    """What the manager says would help; '' if it said nothing, or that of an earlier reason."""
+    return str(facts.why.get("hint") or "") if facts.why.get("reason") == facts.view.reason else ""
+
+
+def _without_hint(facts: Facts) -> str:
+    """The message ends with the hint, which is the advice here."""
+    return facts.view.message.removesuffix(_hint(facts)).rstrip(". ")
 
 
 def _numbers(facts: Facts, queue: QueueView) -> str:
@@ -119,6 +133,8 @@ def _numbers(facts: Facts, queue: QueueView) -> str:
 
 def _advice(facts: Facts) -> str:
     reason, queue = facts.view.reason, facts.queue.name if facts.queue else "NAME"
+    if hint := _hint(facts):
+        return f"{hint}."
     if facts.queue_problem or reason in ("Inadmissible", "Misconfigured", "NoMatchingFlavor"):
         return "Correct what the message names; the job is then looked at again by itself."
     if reason == "ExceedsMaxQuota":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from federation.edge import resources as r
 from tests.fakes.kube_api import FakeKube
 from tests.unit.fedq.conftest import (
@@ -118,3 +120,76 @@ def test_unknown_job(fedq: Fedq) -> None:
 
     assert result.exit_code == 1
     assert "there is no job nope" in result.stderr
+
+
+SHORT = {
+    "podSet": "main",
+    "flavor": "f",
+    "resource": "cpu",
+    "needed": "2",
+    "free": "1",
+    "borrowable": "0",
+    "nominal": "4",
+    "most": "4",
+    "heldBy": [{"namespace": "default", "name": "big", "clusterQueue": "cq", "amount": "3"}],
+}
+HINT = "It starts when 1 more cpu in flavor f is free"
+TOLD = f"couldn't assign flavors. cpu in flavor f: 2 needed, 1 free. {HINT}"
+
+
+def waiting(reason: str) -> dict[str, object]:
+    """A status as the manager leaves it, with numbers for the reason WaitingForQuota."""
+    return {
+        "conditions": [condition("QuotaReserved", "False", reason, TOLD)],
+        "fedq": {
+            "waiting": {
+                "reason": "WaitingForQuota",
+                "requeue": "NoFit",
+                "shortages": [SHORT],
+                "hint": HINT,
+            }
+        },
+    }
+
+
+def test_what_the_manager_says_would_help(fedq: Fedq, kube: FakeKube) -> None:
+    """Condition and advice have its words, once; the JSON has its numbers."""
+    give_queue(kube, used="3")
+    give_job(kube, "a", workload=waiting("WaitingForQuota"))
+    said = fedq("why", "a").stdout
+    found = json.loads(fedq("why", "a", "-o", "json").stdout)
+
+    assert "WaitingForQuota: couldn't assign flavors. cpu in flavor f: 2 needed, 1 free." in said
+    assert said.count(HINT) == 1
+    assert said.rstrip().endswith(f"{HINT}.")
+    assert found["why"]["shortages"] == [SHORT]
+    assert found["advice"] == f"{HINT}."
+
+
+def test_a_hint_of_an_earlier_reason_is_not_told(fedq: Fedq, kube: FakeKube) -> None:
+    """The condition was written by something else since."""
+    give_queue(kube)
+    give_job(kube, "a", workload=waiting("ExceedsMaxQuota"))
+    found = json.loads(fedq("why", "a", "-o", "json").stdout)
+
+    assert "can never fit" in found["advice"]
+    assert found["message"] == TOLD
+
+
+def test_the_position_is_the_managers(
+    fedq: Fedq, kube: FakeKube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows the order; who is not in its list is counted from the objects."""
+    give_queue(kube)
+    for name in ("first", "second", "third"):
+        give_job(kube, name, workload=WAITING)
+    order = [kube.get(r.JOBS, name, "default")["metadata"]["uid"] for name in ("third", "second")]
+
+    async def known(rig: object, queue: str) -> list[str]:
+        assert queue == "cq"
+        return order
+
+    monkeypatch.setattr("fedq.investigating._known_line", known)
+    assert json.loads(fedq("why", "second", "-o", "json").stdout)["ahead"] == 1
+    assert json.loads(fedq("why", "third", "-o", "json").stdout)["ahead"] == 0
+    assert json.loads(fedq("why", "first", "-o", "json").stdout)["waiting"] == 3
