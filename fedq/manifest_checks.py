@@ -13,7 +13,7 @@ from federation.api.meta import KubeObject
 from federation.api.names import JOB_CONTROLLER, Label
 from federation.api.problems import Problem, problems, unknown_fields
 from federation.api.registry import KINDS, REGISTRY
-from federation.api.spelling import normalize
+from federation.api.spelling import normalize, without_nulls
 from federation.core.quantity import QuantityError
 from federation.jobs import batch_job
 
@@ -51,13 +51,6 @@ def check_model(body: Json) -> Found:
         return [str(problem) for problem in model], []
     unknown = [found for found in unknown_fields(model) if found.path[0] != "metadata"]
     return [], [f"{body['kind']}: {found}" for found in unknown]
-
-
-def without_nulls(value: Any) -> Any:
-    """As the API server reads it: a field that is null is as if it were left out."""
-    if isinstance(value, dict):
-        return {key: without_nulls(part) for key, part in value.items() if part is not None}
-    return [*map(without_nulls, value)] if isinstance(value, list) else value
 
 
 def read_model(body: Json) -> KubeObject | list[Problem]:

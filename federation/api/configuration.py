@@ -6,6 +6,7 @@ settings, with Kueue's defaults for what the file leaves out.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -16,6 +17,7 @@ from federation.api.configuration_model import FRAMEWORKS, STRATEGIES, Configura
 from federation.api.configuration_spelling import Notice, flatten
 from federation.api.duration import parse_duration, seconds
 from federation.api.problems import Path, Problem, problems, suggest, unknown_fields
+from federation.api.spelling import without_nulls
 from federation.core.policies import (
     FairUsage,
     PodsReady,
@@ -56,12 +58,15 @@ def is_configuration(obj: Json) -> bool:
 
 
 def read(obj: Json) -> Reading:
-    """Read a Configuration in any spelling. Raises ConfigurationError with every bad field."""
-    flat = flatten(obj)
+    """Read a Configuration in any spelling. Raises ConfigurationError with every bad field.
+
+    A field that is null is as if it were left out, a number in quotes is no number.
+    """
+    flat = flatten(without_nulls(obj))
     if flat.problems:
         raise ConfigurationError(list(flat.problems))
     try:
-        configuration = Configuration.model_validate(flat.body)
+        configuration = Configuration.model_validate_json(json.dumps(flat.body), strict=True)
     except ValidationError as error:
         found = [Problem(_in_file(p.path, flat.home), p.message) for p in problems(error)]
         raise ConfigurationError(found) from error

@@ -39,6 +39,13 @@ def normalize(obj: Json) -> Json:
     return new | {"apiVersion": KUEUE_API} if version == KUEUE_OLD_VERSION else new
 
 
+def without_nulls(value: Any) -> Any:
+    """As the API server reads it: a field that is null is as if it were left out."""
+    if isinstance(value, dict):
+        return {key: without_nulls(part) for key, part in value.items() if part is not None}
+    return [*map(without_nulls, value)] if isinstance(value, list) else value
+
+
 def _rename(part: Json, old: str, new: str) -> None:
     if old in part:
         part[new] = part.pop(old)

@@ -12,13 +12,12 @@ from federation.api.configuration import is_configuration
 from federation.api.configuration_spelling import CONFIG_GROUP
 from federation.api.names import FEDQ_GROUP, KUEUE_GROUP
 from federation.api.problems import suggest
-from federation.api.spelling import normalize
+from federation.api.spelling import normalize, without_nulls
 from federation.edge.documents import Document, Fault, documents
 from fedq.errors import BAD_INPUT, CommandError
 from fedq.kinds import resource_of
 from fedq.lint.finding import Finding, Rule, Severity, Thing
 from fedq.lint.world import is_node_groups
-from fedq.manifest_checks import without_nulls
 
 Json = dict[str, Any]
 Told = tuple[str, Finding]

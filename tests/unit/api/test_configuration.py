@@ -75,6 +75,7 @@ def test_an_empty_file_means_kueues_defaults():
         ({}, PodsReady()),
         ({"timeout": "10m"}, PodsReady(600, 600)),
         ({"timeout": "0s"}, PodsReady()),
+        ({"timeout": None, "requeuingStrategy": None}, PodsReady()),
         ({"timeout": "10m", "recoveryTimeout": "0s"}, PodsReady(600, None)),
         ({"recoveryTimeout": "1h30m"}, PodsReady(1800, 5400)),
         ({"blockAdmission": True}, PodsReady(block_admission=True)),
@@ -203,6 +204,11 @@ def test_retention_partial_admission_and_fair_usage():
         ({"waitForPodsReady": {"timeout": "10"}}, "waitForPodsReady.timeout", "not a duration"),
         ({"waitForPodsReady": {"timeout": 600}}, "waitForPodsReady.timeout", "string"),
         ({"waitForPodsReady": {"timeout": "-5m"}}, "waitForPodsReady.timeout", "negative"),
+        (
+            {"waitForPodsReady": {"blockAdmission": "true"}},
+            "waitForPodsReady.blockAdmission",
+            "boolean",
+        ),
         ({"waitForPodsReady": [1]}, "waitForPodsReady", "mapping"),
         (
             {"waitForPodsReady": {"requeuingStrategy": {"backoffBaseSeconds": -1}}},
