@@ -9,6 +9,7 @@ from typing import Final
 from federation.api.names import Controller
 from federation.api.policies import checks, jobs, spelling
 from federation.api.policies.build import Documents
+from federation.api.policies.default_queue import default_queue
 
 POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
     "common": {
@@ -22,10 +23,12 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
         "workload": checks.workload(),
     },
     "management": {
+        "default-queue": default_queue(Controller.MULTIKUEUE),
         "queue-jobs": jobs.queue_jobs(Controller.MULTIKUEUE),
         "require-queue": jobs.require_queue(),
     },
     "worker": {
+        "default-queue": default_queue(None),
         "epoch": jobs.epoch_fence(),
         "no-forgery": jobs.no_forgery(),
         "queue-jobs": jobs.queue_jobs(None),

@@ -75,16 +75,25 @@ def check(expression: str, message: str, reason: str = "Invalid") -> Json:
     return {"expression": expression, "message": message, "reason": reason}
 
 
-def mutating(name: str, match: Json, conditions: Documents, mutations: Documents) -> Documents:
+def mutating(
+    name: str,
+    match: Json,
+    conditions: Documents,
+    mutations: Documents,
+    *,
+    binding: Json | None = None,
+    params: Json | None = None,
+) -> Documents:
     """A mutating policy and its binding."""
     spec: Json = {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
         "matchConstraints": match,
-        "matchConditions": conditions,
-        "mutations": mutations,
     }
-    return _policy("Mutating", name, spec, {})
+    if params:
+        spec["paramKind"] = params
+    spec |= {"matchConditions": conditions, "mutations": mutations}
+    return _policy("Mutating", name, spec, binding or {})
 
 
 def validating(
