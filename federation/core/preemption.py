@@ -124,12 +124,13 @@ class _Search:
         among the others.
         """
         item, gone, own = self.need.item, self.snapshot.gone, self.need.node.name
+        by_priority = pool.top is not None and pool.policy is not PreemptionPolicy.ANY
         for holder in pool.holders:
             if may_evict(pool.policy, item, holder):
                 if holder.uid in gone or (pool.top and holder.cluster_queue == own):
                     continue
                 yield holder
-            elif pool.top and not holder.evicted and holder.priority > item.priority:
+            elif by_priority and not holder.evicted and holder.priority > item.priority:
                 return  # and so are all behind it
 
     def _pairs(self, pool: _Pool) -> Iterator[tuple[Holder, _Pool]]:

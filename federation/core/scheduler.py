@@ -403,7 +403,7 @@ class Scheduler:
         tried = {item.uid: self._resumed(item) for item in heads}
         decisions = await self._claimed(run_cycle(heads, self.snapshot, place, tried))
         for decision in decisions:
-            if self._apply(decision):
+            if self._apply(decision, tried[decision.item.uid]):
                 self._touch(decision.item.cluster_queue)
         return decisions
 
@@ -493,8 +493,11 @@ class Scheduler:
             return ()
         return last.tried
 
-    def _apply(self, decision: Decision) -> bool:
-        """Do to the queues what a decision asks for; whether that changes what comes next."""
+    def _apply(self, decision: Decision, resumed: Tried) -> bool:
+        """Do to the queues what a decision asks for; whether that changes what comes next.
+
+        `resumed` is where its search for flavors went on.
+        """
         item = decision.item
         line = self._lines[item.cluster_queue]
         if isinstance(decision, Fit):
@@ -504,7 +507,7 @@ class Scheduler:
             self._searches.pop(item.uid, None)
             news = self._stick(line, item)
             return news or any(not victim.holder.evicted for victim in decision.victims)
-        if self._note_search(item, decision.tried):
+        if self._note_search(item, resumed, decision.tried):
             self._look_at(item.cluster_queue)
         if decision.requeue is Requeue.PENDING_PREEMPTION:
             return self._stick(line, item)
@@ -521,16 +524,15 @@ class Scheduler:
             self._park(item)
         return True
 
-    def _note_search(self, item: Pending, tried: Tried) -> bool:
+    def _note_search(self, item: Pending, resumed: Tried, tried: Tried) -> bool:
         """Whether the next search starts where none did since something happened."""
         last = self._searches.get(item.uid)
         generation = self._lines[item.cluster_queue].generation
-        starts = last.starts if last is not None and last.events == self._events else frozenset()
-        here = _start(tried)
-        self._searches[item.uid] = _Search(
-            tried, self.cycles, generation, self._events, starts | {here}
-        )
-        return here not in starts | {_start(last.tried if last is not None else ())}
+        starts = frozenset({_start(resumed)})
+        if last is not None and last.events == self._events:
+            starts |= last.starts
+        self._searches[item.uid] = _Search(tried, self.cycles, generation, self._events, starts)
+        return _start(tried) not in starts
 
     def _stays(self, wait: Wait) -> bool:
         """Whether a workload goes back to the front instead of being parked."""

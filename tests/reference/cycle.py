@@ -252,7 +252,10 @@ class Cycle:
         return any(target.holder.uid in self.victims for target in entry.targets)
 
     def _assign_again(self, entry: Entry) -> None:
-        """With the victims of earlier entries gone, and the flavors of the nomination."""
+        """With the victims of earlier entries gone, and the flavors of the nomination.
+
+        LastAssignment is cleared before, and set as by any nomination.
+        """
         pinned = {
             (index, resource): choice.flavor
             for index, pods in enumerate(entry.assignment.pod_sets)
@@ -260,7 +263,7 @@ class Cycle:
         }
         state = self.state.without(self.victims)
         entry.assignment, entry.targets = assign(state, entry.item, {}, pinned)
-        entry.last = None
+        entry.last = entry.assignment.tried
         entry.deferred = entry.assignment.mode == "Fit"
 
     def _fits(self, entry: Entry) -> bool:

@@ -18,7 +18,7 @@ At the end everything is left to come to rest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,19 +50,29 @@ class Mismatch(AssertionError):
 
 @dataclass
 class Tally:
-    """How much a run has compared."""
+    """How much has been compared."""
 
     cycles: int = 0
     fits: int = 0
     preemptions: int = 0
     waits: int = 0
 
+    def add(self, other: Tally) -> None:
+        """Count another run in."""
+        self.cycles += other.cycles
+        self.fits += other.fits
+        self.preemptions += other.preemptions
+        self.waits += other.waits
 
-def play(scenario: Json) -> Tally:
+
+def play(scenario: Json, tally: Tally | None = None) -> None:
     """Run a scenario. Raises Mismatch."""
     duel = Duel(scenario)
-    asyncio.run(duel.run())
-    return duel.tally
+    try:
+        asyncio.run(duel.run())
+    finally:
+        if tally is not None:
+            tally.add(duel.tally)
 
 
 class Duel:
@@ -203,36 +213,50 @@ class Duel:
                 return
 
     async def cycle(self) -> bool:
-        """One cycle of both; whether it admitted, preempted or parked anything."""
+        """One cycle of both; whether it admitted, preempted or parked anything.
+
+        The core leaves trees alone in which nothing has changed; the model looks at their heads
+        too, to see that there would be no news.
+        """
         self.now += CYCLE_S
         self.tally.cycles += 1
-        before = {uid: (w.place, w.reason) for uid, w in self.model.waiting.items()}
-        theirs = {decision.item.uid: decision for decision in self.model.cycle(self.now)}
+        self.model.tick(self.now)
         ours = {decision.item.uid: decision for decision in await self.core.cycle(self.now)}
-        changed = before.keys() != self.model.waiting.keys()
-        for uid, decision in theirs.items():
-            news = self._is_news(decision, before[uid])
-            changed = changed or news
-            if uid in ours:
-                self._same(ours[uid], decision)
-            elif news:
-                raise Mismatch("missing", f"{uid} not decided on, the model says {_show(decision)}")
+        world = self.model.world
+        looked_at = {world.root(decision.item.cluster_queue) for decision in ours.values()}
+        self._nothing_missed(lambda queue: world.root(queue) not in looked_at)
+        before = {uid: entry.place for uid, entry in self.model.waiting.items()}
+        made = self.model.cycle(self.now, lambda queue: world.root(queue) in looked_at)
+        theirs = {decision.item.uid: decision for decision in made}
         if extra := ours.keys() - theirs.keys():
             raise Mismatch("extra", f"{sorted(extra)} decided on, parked in the model")
-        self._same_order(list(ours), [uid for uid in theirs if uid in ours])
-        for uid, made in ours.items():
-            self._carry_out(uid, made)
+        for uid, decision in theirs.items():
+            if uid not in ours:
+                raise Mismatch("missing", f"{uid}, the model says {_show(decision)}")
+            self._same(ours[uid], decision)
+        self._same_order(list(ours), list(theirs))
+        changed = any(self._is_news(self.model, decision, before) for decision in made)
+        for uid, decided in ours.items():
+            self._carry_out(uid, decided)
         self._same_books()
         return changed
 
-    def _is_news(self, decision: Decision, before: tuple[str, str]) -> bool:
+    def _nothing_missed(self, unseen: Callable[[str], bool]) -> None:
+        model = self.model.copy()
+        before = {uid: w.place if w.reason else "" for uid, w in model.waiting.items()}
+        for decision in model.cycle(self.now, unseen):
+            if self._is_news(model, decision, before):
+                uid = decision.item.uid
+                raise Mismatch("unseen", f"{uid} not looked at, the model says {_show(decision)}")
+
+    @staticmethod
+    def _is_news(model: Queues, decision: Decision, places: Mapping[str, str]) -> bool:
         """Whether anything changes by a decision."""
-        uid = decision.item.uid
         if decision.kind == "fit":
             return True
         if decision.kind == "preempt":
-            return any(not self.model.holders[victim].evicted for victim in decision.victims)
-        return (self.model.waiting[uid].place, self.model.waiting[uid].reason) != before
+            return any(not model.holders[victim].evicted for victim in decision.victims)
+        return model.waiting[decision.item.uid].place != places[decision.item.uid]
 
     def _same(self, ours: CoreDecision, theirs: Decision) -> None:
         found, wanted = _show(ours), _show(theirs)

@@ -26,10 +26,10 @@ def scenario(seed: int, number: int) -> Json:
     return made
 
 
-def mismatch(of: Json) -> Mismatch | None:
+def mismatch(of: Json, tally: Tally | None = None) -> Mismatch | None:
     """How a scenario fails, if it does. An exception of either side is a failure too."""
     try:
-        play(of)
+        play(of, tally)
     except Mismatch as error:
         return error
     except Exception as error:
@@ -52,7 +52,7 @@ def run(seed: int, runs: int, first: int, report: Callable[[str], None]) -> int:
     started, failed, total = time.monotonic(), 0, Tally()
     for number in range(first, first + runs):
         made = scenario(seed, number)
-        found = mismatch(made)
+        found = mismatch(made, total)
         if found is None:
             continue
         failed += 1

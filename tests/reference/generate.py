@@ -29,6 +29,10 @@ class _Generator:
         self.cohorts = self._cohort_names()
         self.queues = [f"q{n}" for n in range(self.pick([1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 8]))]
         self.groups = self._split()
+        self.selectors = {
+            name: self.pick([None, {"team": "a"}]) for name in self.queues if self.chance(0.05)
+        }
+        """They do not change: what a queue did not select before it was parked is left out."""
 
     # --- choices ---
 
@@ -55,7 +59,7 @@ class _Generator:
             "namespaces": {"team": {"team": "a"}, "other": {}},
             "flavors": {name: self.flavor() for name in self.flavors},
             "cohorts": {name: self.cohort(name) for name in self.cohorts if self.chance(0.9)},
-            "queues": {name: self.queue() for name in self.queues},
+            "queues": {name: self.queue(name) for name in self.queues},
             "jobs": jobs,
             "steps": self.steps(jobs),
         }
@@ -137,7 +141,7 @@ class _Generator:
             data["weight"] = self.pick([0, 0.5, 1, 2, 3])
         return data
 
-    def queue(self) -> Json:
+    def queue(self, name: str) -> Json:
         cohort = self.pick(self.cohorts) if self.cohorts and self.chance(0.9) else ""
         data: Json = {"cohort": cohort, "groups": self.resource_groups(limits=bool(cohort))}
         if self.chance(0.3):
@@ -146,8 +150,8 @@ class _Generator:
             data["strategy"] = "StrictFIFO"
         if self.chance(0.03):
             data["stop"] = self.pick(["Hold", "HoldAndDrain"])
-        if self.chance(0.05):
-            data["selector"] = self.pick([None, {"team": "a"}])
+        if name in self.selectors:
+            data["selector"] = self.selectors[name]
         return data | self.policies()
 
     def policies(self) -> Json:
@@ -253,7 +257,7 @@ class _Generator:
         kind = self.pick(["queues", "queues", "queues", "queues", "cohorts", "cohorts", "flavors"])
         if kind == "queues":
             name = self.pick(self.queues)
-            return ["edit", kind, name, None if self.chance(0.1) else self.queue()]
+            return ["edit", kind, name, None if self.chance(0.1) else self.queue(name)]
         if kind == "cohorts" and self.cohorts:
             name = self.pick(self.cohorts)
             data = self.cohort(name)

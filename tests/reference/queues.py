@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federation.core.policies import QueueingStrategy, Rules, StopPolicy
@@ -34,6 +34,10 @@ class World:
     def tree(self) -> Tree:
         """The quota tree with nothing charged."""
         return Tree(self.queues, self.cohorts, [])
+
+    def roots(self, queue: str) -> set[Node]:
+        """The tree of a queue, if there is such a queue."""
+        return {self.root(queue)} if queue in self.queues else set()
 
     def root(self, queue: str) -> Node:
         """The tree that a queue is in; one in a cycle of cohorts is on its own."""
@@ -86,19 +90,23 @@ class Waiting:
 
 
 def shape(item: Pending) -> Any:
-    """What makes workloads equivalent (§3): priority and pod sets."""
-    return item.priority, tuple(
-        (
-            pods.name,
-            pods.count,
-            tuple(sorted(pods.requests.items())),
-            pods.node_selector,
-            pods.affinity,
-            pods.tolerations,
-            pods.min_count,
-            pods.topology,
-        )
-        for pods in item.pod_sets
+    """What makes workloads equivalent (§3): priority and pod sets; ours: and the namespace."""
+    return (
+        item.namespace,
+        item.priority,
+        tuple(
+            (
+                pods.name,
+                pods.count,
+                tuple(sorted(pods.requests.items())),
+                pods.node_selector,
+                pods.affinity,
+                pods.tolerations,
+                pods.min_count,
+                pods.topology,
+            )
+            for pods in item.pod_sets
+        ),
     )
 
 
@@ -119,6 +127,19 @@ class Queues:
         self.generation: dict[str, int] = {}
         self.cycles = 0
 
+    def copy(self) -> Queues:
+        """Another one in the same state, to see what would happen."""
+        other = Queues()
+        other.world = self.world
+        other.waiting = {uid: replace(entry) for uid, entry in self.waiting.items()}
+        other.holders = dict(self.holders)
+        other.sticky = dict(self.sticky)
+        other.doomed = {queue: dict(shapes) for queue, shapes in self.doomed.items()}
+        other.wake = dict(self.wake)
+        other.generation = dict(self.generation)
+        other.cycles = self.cycles
+        return other
+
     # --- events ---
 
     def configure(self, world: World, now: float) -> None:
@@ -127,7 +148,7 @@ class Queues:
         for name in old.queues.keys() - world.queues.keys():
             self._forget_queue(name)
         for name in changed(old.queues, world.queues):
-            self._event({old.root(name), world.root(name)}, now)
+            self._event(old.roots(name) | world.roots(name), now)
         for name in changed(old.cohorts, world.cohorts):
             self._event(self._trees_of_cohort(old, name) | self._trees_of_cohort(world, name), now)
         gone = old.flavors.keys() - world.flavors.keys()
@@ -176,12 +197,8 @@ class Queues:
             self.wake.setdefault(root, now + REACTIVATION_S)
 
     def _trees_of_cohort(self, world: World, cohort: str) -> set[Node]:
-        return {
-            world.root(name)
-            for name in world.queues
-            if world.root(name) != Node("queue", name)
-            and Node("cohort", cohort) in world.tree.ancestors(Node("queue", name))
-        }
+        node = Node("cohort", cohort)
+        return {world.tree.root(node)} if world.tree.has(node) else set()
 
     def _quota_changed(self, old: World, new: World) -> None:
         """§4: a change of quota is a new generation for all queues of the tree."""
@@ -190,7 +207,7 @@ class Queues:
             before = old.queues.get(name)
             after = new.queues[name]
             if before is None or (before.groups, before.cohort) != (after.groups, after.cohort):
-                trees |= {old.root(name), new.root(name)}
+                trees |= old.roots(name) | new.roots(name)
         for name in changed(old.cohorts, new.cohorts):
             trees |= self._trees_of_cohort(old, name) | self._trees_of_cohort(new, name)
         for root in trees:
@@ -247,19 +264,15 @@ class Queues:
 
     # --- cycles ---
 
-    def cycle(self, now: float) -> list[Decision]:
-        """What is due by now, then one scheduling cycle. Empty if there is no head."""
-        for root in [root for root, due in self.wake.items() if due <= now]:
-            del self.wake[root]
-            self._reactivate(root)
-        for waiting in self.waiting.values():
-            if waiting.place == "backoff" and waiting.item.not_before <= now:
-                self._push(waiting)
-        active = [name for name in sorted(self.world.queues) if self.world.is_active(name)]
-        heads = [entry for name in active if (entry := self._first(name)) is not None]
-        if not heads:
-            return []
+    def cycle(self, now: float, only: Callable[[str], bool] = lambda _: True) -> list[Decision]:
+        """What is due by now, then one scheduling cycle. Empty if there is no head.
+
+        With `only`, the heads of other queues are left alone.
+        """
+        self.tick(now)
         self.cycles += 1
+        active = [name for name in sorted(self.world.queues) if self.world.is_active(name)]
+        heads = [entry for name in active if only(name) and (entry := self._first(name))]
         state = State(
             self.world.queues,
             self.world.cohorts,
@@ -274,6 +287,15 @@ class Queues:
         for decision in decisions:
             self._carry_out(decision)
         return decisions
+
+    def tick(self, now: float) -> None:
+        """Reactivations and ends of backoffs that are due."""
+        for root in [root for root, due in self.wake.items() if due <= now]:
+            del self.wake[root]
+            self._reactivate(root)
+        for waiting in self.waiting.values():
+            if waiting.place == "backoff" and waiting.item.not_before <= now:
+                self._push(waiting)
 
     def _resume(self, entry: Waiting) -> Tried:
         """§5.10: LastAssignment, unless it is outdated."""

@@ -94,6 +94,10 @@ class Tree:
 
     # --- the shape ---
 
+    def has(self, node: Node) -> bool:
+        """Whether it exists, and is not in or below a cycle."""
+        return node in self._parent
+
     def parent(self, node: Node) -> Node | None:
         """The cohort above, or None."""
         return self._parent[node]
