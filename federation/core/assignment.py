@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from federation.core.policies import FlavorFungibility, FlavorPreference, Fungibility
+from federation.core.quantity import format_quantity
 from federation.core.reasons import Reason
 from federation.core.types import Admission, FlavorResource, Usage
 
@@ -68,18 +69,42 @@ def tries_next(grade: Grade, rules: FlavorFungibility) -> bool:
 class Lack:
     """Why one flavor was no good, with the numbers behind it where it is about quota.
 
-    `needed` counts the workload's earlier pod sets in; `free` includes what can be borrowed now,
-    `most` is all that could ever be had, `nominal` the queue's own quota.
+    `before` is what the workload's earlier pod sets take, `request` what this one asks for;
+    `free` includes what can be borrowed now, `most` is all that could ever be had, `nominal` the
+    queue's own quota. `note` is the whole text where it is not about quota.
     """
 
     reason: Reason
     flavor: str
-    text: str
+    note: str = ""
     resource: str = ""
-    needed: int = 0
+    before: int = 0
+    request: int = 0
     free: int = 0
     nominal: int = 0
     most: int = 0
+
+    @property
+    def needed(self) -> int:
+        """Amount that must be free, earlier pod sets counted in."""
+        return self.before + self.request
+
+    @property
+    def text(self) -> str:
+        """Kueue's text; made when it is asked for, since most are never shown."""
+        name = self.resource
+        if self.note:
+            return self.note
+        if self.reason is Reason.WAITING_FOR_QUOTA:
+            more = format_quantity(name, self.needed - self.free)
+            return (
+                f"insufficient unused quota for {name} in flavor {self.flavor}, {more} more needed"
+            )
+        x, y, z = (format_quantity(name, n) for n in (self.before, self.request, self.most))
+        return (
+            f"insufficient quota for {name} in flavor {self.flavor}, previously considered podsets"
+            f" requests ({x}) + current podset request ({y}) > maximum capacity ({z})"
+        )
 
 
 _SEVERITY = {

@@ -25,7 +25,7 @@ from federation.core.assignment import (
 )
 from federation.core.matching import affinity_matches, untolerated
 from federation.core.policies import PreemptionPolicy, Rules, UndeclaredResources
-from federation.core.quantity import MAX_AMOUNT, Resources, format_quantity, scale
+from federation.core.quantity import MAX_AMOUNT, Resources, scale
 from federation.core.quota import QuotaNode
 from federation.core.reasons import Reason
 from federation.core.topology import FlavorTopology
@@ -95,11 +95,14 @@ def assign(
     pod set and resource, only that flavor.
     """
     search = _Search(market, tried, pinned)
-    chosen: dict[int, tuple[PodSet, int, _Choice]] = {}
+    chosen: dict[int, _Part] = {}
     sizes = list(counts) if counts is not None else [pods.count for pods in pod_sets]
+    asked = [totals(pods, n, market.queue) for pods, n in zip(pod_sets, sizes, strict=True)]
     for members in groups(pod_sets):
-        choice = search.choose([(pod_sets[i], sizes[i]) for i in members], members[0])
-        chosen |= {i: (pod_sets[i], sizes[i], choice) for i in members}
+        choice = search.choose(
+            [pod_sets[i] for i in members], [asked[i] for i in members], members[0]
+        )
+        chosen |= {i: (pod_sets[i].name, sizes[i], asked[i], choice) for i in members}
         if choice.mode is Mode.NO_FIT:
             break
     return _outcome(market, search, [chosen[i] for i in sorted(chosen)])
@@ -107,6 +110,8 @@ def assign(
 
 def groups(pod_sets: Sequence[PodSet]) -> list[list[int]]:
     """Indexes of pod sets that get their flavors together, in order of their first member."""
+    if len(pod_sets) == 1:
+        return [[0]]
     found: dict[str, list[int]] = {}
     for index, pods in enumerate(pod_sets):
         group = pods.topology.group if pods.topology else ""
@@ -131,6 +136,10 @@ class _Choice:
         return min((grade.mode for grade in self.grades.values()), default=Mode.FIT)
 
 
+_Part = tuple[str, int, Resources, _Choice]
+"""Of one pod set: name, count, what it asks for in all, the flavors of its group."""
+
+
 @dataclass(slots=True)
 class _Search:
     market: Market
@@ -142,15 +151,14 @@ class _Search:
     reason: Reason = Reason.NO_MATCHING_FLAVOR
     """Of the pod sets that failed."""
 
-    def choose(self, members: Sequence[tuple[PodSet, int]], index: int) -> _Choice:
+    def choose(self, sets: Sequence[PodSet], asked: Sequence[Resources], index: int) -> _Choice:
         """Choose flavors for pod sets that go together, and assume them."""
         queue = self.market.queue
-        wanted: Resources = {}
-        for pods, count in members:
-            for name, amount in totals(pods, count, queue).items():
+        wanted = dict(asked[0])
+        for more in asked[1:]:
+            for name, amount in more.items():
                 wanted[name] = min(wanted.get(name, 0) + amount, MAX_AMOUNT)
         choice = _Choice(wanted)
-        sets = [pods for pods, _ in members]
         self.pod_set = sets[0].name
         start = self.tried[index] if index < len(self.tried) else {}
         group_reasons: list[Reason] = []
@@ -228,8 +236,7 @@ class _Search:
         flavor = self.market.flavors.get(name)
         if flavor is None:
             return Lack(Reason.NO_MATCHING_FLAVOR, name, f"flavor {name} not found")
-        problem = next((text for pods in sets if (text := _mismatch(pods, flavor))), "")
-        problem = self._topology_mismatch(flavor, sets) or problem
+        problem = self._topology_mismatch(flavor, sets) or _mismatch(sets, flavor)
         return Lack(Reason.NO_MATCHING_FLAVOR, name, problem) if problem else None
 
     def _topology_mismatch(self, flavor: ResourceFlavor, sets: Sequence[PodSet]) -> str:
@@ -277,68 +284,53 @@ class _Search:
         """Grade one quota. `hopeless` spares the search for victims: another resource decides."""
         node = self.market.node
         before = self.assumed.get(key, 0)
-        need = before + request
-        most = node.potential(key)
-        nominal = node.subtree.get(key, 0)
+        need, most = before + request, node.potential(key)
         available = max(0, node.available(key))
-
-        def lack(reason: Reason, text: str) -> Lack:
-            return Lack(reason, key.flavor, text, key.resource, need, available, nominal, most)
-
+        nominal = node.subtree.get(key, 0)
+        numbers = (key.resource, before, request, available, nominal, most)
         if need > most:
-            x, y, z = (format_quantity(key.resource, n) for n in (before, request, most))
-            text = (
-                f"insufficient quota for {key.resource} in flavor {key.flavor}, previously"
-                f" considered podsets requests ({x}) + current podset request ({y}) > maximum"
-                f" capacity ({z})"
-            )
-            return WORST, lack(Reason.EXCEEDS_MAX_QUOTA, text)
+            return WORST, Lack(Reason.EXCEEDS_MAX_QUOTA, key.flavor, "", *numbers)
         level, may_reclaim = node.borrow_level(key, need)
         if need <= available:
             return Grade(Mode.FIT, level), None
-        text = (
-            f"insufficient unused quota for {key.resource} in flavor {key.flavor},"
-            f" {format_quantity(key.resource, need - available)} more needed"
-        )
-        found = lack(Reason.WAITING_FOR_QUOTA, text)
+        lack = Lack(Reason.WAITING_FOR_QUOTA, key.flavor, "", *numbers)
         if need <= nominal or may_reclaim or self.market.preempts_while_borrowing:
             if hopeless:
-                return Grade(Mode.NO_CANDIDATES, level), found
-            return self.market.simulate(key, need), found
-        return WORST, found
+                return Grade(Mode.NO_CANDIDATES, level), lack
+            return self.market.simulate(key, need), lack
+        return WORST, lack
 
 
-def _mismatch(pods: PodSet, flavor: ResourceFlavor) -> str:
-    if taint := untolerated(pods, flavor):
-        return f"untolerated taint {taint} in flavor {flavor.name}"
-    if not affinity_matches(pods, flavor):
-        return f"flavor {flavor.name} doesn't match node affinity"
+def _mismatch(sets: Sequence[PodSet], flavor: ResourceFlavor) -> str:
+    for pods in sets:
+        if flavor.taints and (taint := untolerated(pods, flavor)):
+            return f"untolerated taint {taint} in flavor {flavor.name}"
+        if not affinity_matches(pods, flavor):
+            return f"flavor {flavor.name} doesn't match node affinity"
     return ""
 
 
-def _outcome(
-    market: Market, search: _Search, chosen: Sequence[tuple[PodSet, int, _Choice]]
-) -> Assignment:
-    assignments, preempting = [], set()
-    for pods, count, choice in chosen:
-        usage = {r: n for r, n in totals(pods, count, market.queue).items() if r in choice.flavors}
-        flavors = {resource: choice.flavors[resource] for resource in usage}
-        assignments.append(PodSetAssignment(pods.name, count, flavors, usage))
-        preempting |= {
-            FlavorResource(choice.flavors[resource], resource)
-            for resource, grade in choice.grades.items()
-            if grade.mode is not Mode.FIT
-        }
-    worst = min((choice.mode for _, _, choice in chosen), default=Mode.FIT)
-    mode = worst if worst in (Mode.NO_FIT, Mode.FIT) else Mode.PREEMPT
-    levels = [g.borrow for _, _, choice in chosen for g in choice.grades.values()]
+def _outcome(market: Market, search: _Search, chosen: Sequence[_Part]) -> Assignment:
+    assignments, preempting = [], []
+    mode, borrowing = Mode.FIT, 0
+    for name, count, requests, choice in chosen:
+        flavors, usage = choice.flavors, requests
+        if requests.keys() != flavors.keys():
+            flavors = {r: flavor for r, flavor in choice.flavors.items() if r in requests}
+            usage = {r: amount for r, amount in requests.items() if r in flavors}
+        assignments.append(PodSetAssignment(name, count, flavors, usage))
+        for resource, grade in choice.grades.items():
+            borrowing = max(borrowing, grade.borrow)
+            if grade.mode is not Mode.FIT:
+                preempting.append(FlavorResource(choice.flavors[resource], resource))
+        mode = min(mode, choice.mode)
     return Assignment(
         admission=Admission(market.queue.name, tuple(assignments)),
-        mode=mode,
-        borrowing=max(levels, default=0),
+        mode=mode if mode in (Mode.NO_FIT, Mode.FIT) else Mode.PREEMPT,
+        borrowing=borrowing,
         usage=search.assumed,
         preempting=frozenset(preempting),
-        tried=tuple(choice.tried for _, _, choice in chosen),
+        tried=tuple(choice.tried for _, _, _, choice in chosen),
         lacks=tuple(search.lacks),
         reason=search.reason,
     )
