@@ -232,6 +232,8 @@ def _unknown(state: JobState, record: Record, leaves: bool) -> Plan:
     """
     if record.admitted or not (leaves or checked(state, record)):
         return state, ()
+    if state.cannot_start and not leaves:
+        return state, (do.FailToStart(state.cannot_start),)
     return _offer(state, record, void=leaves)
 
 
@@ -252,8 +254,6 @@ def _gone(
         return state, (_evicted_there(record, copy),)
     if copy.uid or copy.refused:
         return _unbind(state, local, record, copy, judged)
-    if state.cannot_start:
-        return state, (do.FailToStart(state.cannot_start),)
     if checks_differ(state, record):
         return state, (do.SyncChecks(),)
     return _offer(state, record) if checked(state, record) else (state, ())

@@ -266,7 +266,6 @@ LEAVING: dict[str, tuple[JobState, Effects]] = {
         known(
             local(),
             bound(check("Ready"), OWN),
-            NOTHING_THERE,
             queues=WITH_CHECKS,
             cannot_start="label 'a' is …",
         ),
