@@ -120,8 +120,11 @@ class Stack:
         }
         self.rig.start_process(f"agent/{worker}", [sys.executable, "-m", "worker_agent"], env)
 
-    def start_manager(self, runtime: str = "ray") -> None:
-        """The manager, with Ray actors or with the cluster workers in its own process."""
+    def start_manager(self, runtime: str = "ray", config: Path | None = None) -> None:
+        """The manager, with Ray actors or with the cluster workers in its own process.
+
+        `config` is a Configuration (YAML); without one it runs with the defaults.
+        """
         folder = self.rig.data_dir("manager")
         kubeconfig = _private(
             folder / "kubeconfig",
@@ -136,6 +139,8 @@ class Stack:
             "RAY_ADDRESS": "",
         }
         argv = [sys.executable, "-m", "manager"]
+        if config is not None:
+            argv += ["--config", str(config)]
         self.rig.start_process(
             "manager", argv, env, lambda: self.page("manager", "healthz") is not None
         )
