@@ -8,19 +8,21 @@ talks to anything but the pending index; decisions are carried out by the caller
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Requeue, Wait, run_cycle
+from federation.core.lines import Lines
 from federation.core.matching import selects
-from federation.core.policies import QueueingStrategy, Rules, StopPolicy
-from federation.core.queueing import Entry, PendingIndex, entry, shape_of
+from federation.core.policies import QueueingStrategy, StopPolicy
+from federation.core.queueing import PendingIndex
 from federation.core.quota import QuotaTree
+from federation.core.searches import Searches
 from federation.core.snapshot import Snapshot
-from federation.core.topology import FlavorTopology
-from federation.core.types import ClusterQueue, Cohort, Holder, Pending, ResourceFlavor
+from federation.core.types import Holder, Pending
+from federation.core.world import World as World
+from federation.core.world import changed_queues
 
 REACTIVATION_S = 1.0
 """Parked workloads are tried again this long after the first event that may help them: what the
@@ -30,76 +32,22 @@ _AT_ONCE = frozenset({Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTIO
 _FOR_THE_SHAPE = frozenset({Requeue.NO_FIT, Requeue.NO_CANDIDATES, Requeue.NO_CLUSTER})
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """The queue objects. `namespaces` are labels by name, `topologies` by flavor, `inactive` the
-    queues that admit nothing for a reason that cannot be seen here (their checks are not there).
-    """
-
-    queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
-    cohorts: tuple[Cohort, ...] = ()
-    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
-    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    topologies: Mapping[str, FlavorTopology] = field(default_factory=dict)
-    rules: Rules = field(default_factory=Rules)
-    inactive: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """Where a search for flavors stopped, in which cycle, and how often quota had changed then.
-
-    `starts` are where searches started since `events` was counted: to start there again would end
-    the same way.
-    """
-
-    tried: Tried
-    cycle: int
-    generation: int
-    events: int = 0
-    starts: frozenset[object] = frozenset()
-
-
-@dataclass(slots=True)
-class _Line:
-    """What is known of one ClusterQueue beside the index.
-
-    `blocked` are shapes that do not fit now, `aside` the index queues in which something is set
-    aside, `sticky` the workload that waits for its victims, `lines` the index queues it consists of
-    with the number of workloads that came in there.
-    """
-
-    blocked: dict[str, Wait] = field(default_factory=dict)
-    parked: set[str] = field(default_factory=set)
-    aside: set[str] = field(default_factory=set)
-    sticky: str = ""
-    generation: int = 0
-    lines: dict[str, int] = field(default_factory=dict)
-
-    def forget(self) -> None:
-        """Nothing is set aside any more."""
-        self.blocked.clear()
-        self.parked.clear()
-        self.aside.clear()
-
-
 class Scheduler:
     """One per shard of queues. Times are seconds since the epoch, on the caller's clock."""
 
     def __init__(self, index: PendingIndex, reactivation_s: float = REACTIVATION_S) -> None:
-        self.items: dict[str, Pending] = {}
-        """All that waits, by UID."""
         self.cycles = 0
         self.snapshot = Snapshot({}, {}, {}, QuotaTree(()))
-        self._index, self._delay = index, reactivation_s
+        self._delay = reactivation_s
         self._world = World()
         self._trees: dict[str, list[str]] = {}
         """The queues of each tree that take part in cycles."""
         self._holders: dict[str, dict[str, Holder]] = {}
         self._queue_of: dict[str, str] = {}
-        self._lines: defaultdict[str, _Line] = defaultdict(_Line)
-        self._searches: dict[str, _Search] = {}
-        self._members: dict[str, str] = {}
+        self._lines = Lines(index, self._queue_of, self._touch)
+        self.items = self._lines.items
+        """All that waits, by UID."""
+        self._searches = Searches()
         self._dirty: set[str] = set()
         self._events = 0
         """How often something happened that asks for a cycle."""
@@ -130,8 +78,8 @@ class Scheduler:
         for name in sorted(world.queues):
             if self._active(name):
                 self._trees.setdefault(tree.root(name), []).append(name)
-        self._line_up({n for n in world.queues if _lines_moved(before, world, n)}, now)
-        changed = _changed_queues(before, world)
+        self._lines.configure(world.queues, now)
+        changed = changed_queues(before, world)
         moved = {
             name
             for name in world.queues.keys() | before.queues.keys()
@@ -142,7 +90,7 @@ class Scheduler:
         roots = {tree.root(name) for name in changed}
         for name in world.queues:
             if tree.root(name) in roots:
-                self._lines[name].generation += 1
+                self._searches.quota_changed(name)
         for name in sorted(changed):
             self.wake(name, now)
         self._happened({tree.root(name) for name in world.queues})
@@ -165,7 +113,7 @@ class Scheduler:
         self._queue_of[holder.uid] = queue
         self.snapshot.tree.add(queue, holder.usage)
         self.snapshot.take_places(holder.admission)
-        self._lines[queue].generation += 1
+        self._searches.quota_changed(queue)
         self._touch(queue)
 
     def release(self, uid: str, now: float) -> None:
@@ -174,7 +122,7 @@ class Scheduler:
         if holder is None:
             return
         self._uncharge(holder)
-        self._lines[holder.cluster_queue].generation += 1
+        self._searches.quota_changed(holder.cluster_queue)
         self._touch(holder.cluster_queue)
         self.wake(holder.cluster_queue, now)
         if uid in self.items:
@@ -203,78 +151,30 @@ class Scheduler:
 
     def put(self, item: Pending, now: float) -> None:
         """Make a workload wait, or take over what changed about one that waits."""
-        uid, queue = item.uid, self._lines[item.cluster_queue]
-        known = self.items.get(uid)
-        if known == item:
+        if self.items.get(item.uid) == item:
             return
-        sticks, search, before = queue.sticky == uid, self._searches.get(uid), self._shape(uid)
-        if known is not None:
-            self._left(uid)
-            self._index.drop(uid)
-        found, line = entry(item), self._line_of(item)
-        self.items[uid], self._members[uid] = item, found.member
-        queue.lines[line] = queue.lines.get(line, 0) + 1
-        if item.not_before > now:
-            heapq.heappush(self._alarms, (item.not_before, uid))
-            return
-        if sticks:
-            queue.sticky = uid
-        if search is not None and before == found.shape:
-            self._searches[uid] = search
-        self._index.enqueue(line, found)
-        self._touch(item.cluster_queue)
+        shape, ready = self._lines.shape(item.uid), item.not_before <= now
+        self._lines.put(item, ready)
+        if not ready or shape != self._lines.shape(item.uid):
+            self._searches.forget(item.uid)
+        if ready:
+            self._touch(item.cluster_queue)
+        else:
+            heapq.heappush(self._alarms, (item.not_before, item.uid))
 
     def take_out(self, uid: str, now: float) -> None:
         """A workload does not wait any more, for another reason than its admission."""
         item = self.items.get(uid)
         if item is None:
             return
-        self._left(uid)
-        self._index.drop(uid)
+        self._lines.take_out(uid)
+        self._searches.forget(uid)
         self._touch(item.cluster_queue)
         self.wake(item.cluster_queue, now)
 
-    def _left(self, uid: str) -> None:
-        item = self.items.pop(uid)
-        line = self._lines[item.cluster_queue]
-        name = self._line_of(item)
-        line.lines[name] = line.lines.get(name, 1) - 1
-        if line.lines[name] <= 0:
-            del line.lines[name]
-        line.parked.discard(uid)
-        if line.sticky == uid:
-            line.sticky = ""
-        self._searches.pop(uid, None)
-        self._members.pop(uid, None)
-
-    def _line_of(self, item: Pending) -> str:
-        """Where it stands in the index: LocalQueues that take turns have a line each."""
-        queue = self._world.queues.get(item.cluster_queue)
-        if queue is None or not queue.usage_based:
-            return item.cluster_queue
-        return f"{item.cluster_queue}|{item.namespace}/{item.local_queue}"
-
-    def _line_up(self, moved: set[str], now: float) -> None:
-        """LocalQueues of these begin, or cease, to take turns: their workloads change lines."""
-        for name in moved & self._lines.keys():
-            line = self._lines[name]
-            self._index.reactivate(sorted(line.aside))
-            line.forget()
-            line.lines.clear()
-        for item in self.items.values() if moved else ():
-            if item.cluster_queue in moved:
-                name, lines = self._line_of(item), self._lines[item.cluster_queue].lines
-                lines[name] = lines.get(name, 0) + 1
-                self._index.drop(item.uid)
-                if item.not_before <= now:
-                    self._index.enqueue(name, entry(item))
-
     def blocked(self, item: Pending) -> Wait | None:
         """The answer that another workload of the same shape got, if it still holds."""
-        return self._lines[item.cluster_queue].blocked.get(self._shape(item.uid))
-
-    def _shape(self, uid: str) -> str:
-        return shape_of(self._members.get(uid, ""))
+        return self._lines.blocked(item)
 
     # Waking
 
@@ -325,64 +225,32 @@ class Scheduler:
         """Look at a workload whose time has come, parked or not."""
         if item.not_before > now:
             return
-        line = self._lines[item.cluster_queue]
-        if item.uid in line.parked:
-            line.parked.discard(item.uid)
-            self._index.drop(item.uid)
-        self._index.enqueue(self._line_of(item), entry(item))
+        self._lines.bring_back(item)
         self._touch(item.cluster_queue)
 
     def _reactivate(self, root: str) -> None:
-        aside, unselected = [], []
-        for name in self._trees.get(root, ()):
-            line = self._lines[name]
-            if line.aside:
-                aside += sorted(line.aside)
-                unselected += [uid for uid in sorted(line.parked) if not self._selected(uid)]
-                line.forget()
-        if aside:
-            self._index.reactivate(aside)
-        for uid in unselected:
-            self._park(self.items[uid])
+        self._lines.reactivate(self._trees.get(root, ()), self._selected)
         self._happened({root})
 
-    def _selected(self, uid: str) -> bool:
+    def _selected(self, item: Pending) -> bool:
         """Whether its queue takes workloads of its namespace: nothing else helps it."""
-        item = self.items[uid]
         queue, labels = self._world.queues[item.cluster_queue], self._world.namespaces
         return selects(queue.namespace_selector, labels.get(item.namespace, {}))
-
-    def _park(self, item: Pending) -> None:
-        line = self._lines[item.cluster_queue]
-        line.parked.add(item.uid)
-        line.aside.add(self._line_of(item))
-        self._index.park(item.uid, item.generation)
 
     async def refill(self, now: float) -> None:
         """Fill the index again with all that waits, after it was lost; all of it is tried again.
 
         Raises IndexUnavailable when that is not possible now.
         """
-        for line in self._lines.values():
-            line.forget()
         self._happened(self._trees)
-        await self._index.fill(
-            (self._line_of(item), entry(item))
-            for item in self.items.values()
-            if item.not_before <= now
-        )
+        await self._lines.refill(now)
 
     async def waiting(self, queue: str, limit: int) -> list[str]:
         """UIDs of the first that wait in a ClusterQueue, in order.
 
         Where LocalQueues take turns, those of the one that used least come first.
         """
-        usages = self.snapshot.usages
-        line = self._lines[queue] if queue in self._lines else _Line()
-        found: list[str] = [line.sticky] if line.sticky else []
-        for name in sorted(line.lines, key=lambda name: (usages.get(_turn(name), 0.0), name)):
-            found += [uid for uid in await self._index.waiting(name, limit) if uid != line.sticky]
-        return found[:limit]
+        return await self._lines.waiting(queue, limit, self.snapshot.usages)
 
     # Cycles
 
@@ -399,8 +267,8 @@ class Scheduler:
         self.cycles += 1
         roots, self._dirty = self._dirty, set()
         names = [name for root in sorted(roots) for name in self._trees.get(root, ())]
-        heads = await self._heads(names)
-        tried = {item.uid: self._resumed(item) for item in heads}
+        heads = await self._lines.heads(names, self.snapshot.usages)
+        tried = {item.uid: self._searches.resumed(item, self.cycles) for item in heads}
         decisions = await self._claimed(run_cycle(heads, self.snapshot, place, tried))
         for decision in decisions:
             if self._apply(decision, tried[decision.item.uid]):
@@ -409,17 +277,15 @@ class Scheduler:
 
     async def _claimed(self, decisions: list[Decision]) -> list[Decision]:
         """The decisions that still are about what waits, with what is admitted out of the index."""
-        fits = {d.item.uid: d.item.generation for d in decisions if isinstance(d, Fit)}
-        claimed = await self._index.claim(fits) if fits else frozenset()
+        fits = {d.item.uid: d.item for d in decisions if isinstance(d, Fit)}
+        claimed = await self._lines.claim(fits.values())
         kept = []
         for decision in decisions:
             item = decision.item
             if self.items.get(item.uid) is not item:
                 self._touch(item.cluster_queue)  # it left, or changed, meanwhile
             elif item.uid in fits and item.uid not in claimed:
-                self._index.drop(item.uid)  # the index had another idea of it
-                self._index.enqueue(self._line_of(item), entry(item))
-                self._touch(item.cluster_queue)
+                self._touch(item.cluster_queue)  # the index had another idea of it
             else:
                 kept.append(decision)
         return kept
@@ -433,106 +299,32 @@ class Scheduler:
         flavors = self._world.flavors
         return all(f.flavor in flavors for group in queue.groups for f in group.flavors)
 
-    async def _heads(self, names: list[str]) -> list[Pending]:
-        """Whom to try: the first of each queue, as far as it has one."""
-        lines = {name: self._lines[name] for name in names}
-        wanted = [
-            index_queue
-            for line in lines.values()
-            if not self._sticks(line) or len(line.lines) > 1
-            for index_queue in line.lines
-        ]
-        found = await self._index.heads(wanted) if wanted else {}
-        heads = []
-        for name, line in lines.items():
-            entries = [found[index_queue] for index_queue in line.lines if index_queue in found]
-            known = [item for e in entries if (item := self._known(name, e)) is not None]
-            if self._sticks(line):
-                known.append(self.items[line.sticky])
-            if known:
-                heads.append(min(known, key=self._turn) if len(known) > 1 else known[0])
-        return heads
-
-    def _sticks(self, line: _Line) -> bool:
-        """Whether a workload that waits for its victims is at the front, and not set aside."""
-        uid = line.sticky
-        if not uid or uid in line.parked or uid in self._queue_of:
-            return False
-        return self._shape(uid) not in line.blocked
-
-    def _turn(self, item: Pending) -> tuple[float, bool, str]:
-        """The LocalQueue that used least goes first, then who waits for its victims."""
-        used = self.snapshot.usages.get((item.namespace, item.local_queue), 0.0)
-        sticky = self._lines[item.cluster_queue].sticky == item.uid
-        return used, not sticky, self._members[item.uid]
-
-    def _known(self, queue: str, found: Entry) -> Pending | None:
-        """The workload of an index entry; what came in while the index was read is seen next."""
-        item = self.items.get(found.uid)
-        if item is None or item.generation != found.generation or item.cluster_queue != queue:
-            if item is None:
-                self._index.drop(found.uid)
-            self._touch(queue)
-            return None
-        if item.uid in self._queue_of:  # what holds quota waits for no more until it is released
-            self._park(item)
-            self._touch(queue)
-            return None
-        return item
-
-    def _resumed(self, item: Pending) -> Tried:
-        """Where its search for flavors goes on.
-
-        Kueue's rule: an older search is void once quota has changed in the queue.
-        """
-        last = self._searches.get(item.uid)
-        if last is None:
-            return ()
-        old = last.cycle < self.cycles - 1
-        if old and self._lines[item.cluster_queue].generation > last.generation:
-            return ()
-        return last.tried
-
     def _apply(self, decision: Decision, resumed: Tried) -> bool:
         """Do to the queues what a decision asks for; whether that changes what comes next.
 
         `resumed` is where its search for flavors went on.
         """
         item = decision.item
-        line = self._lines[item.cluster_queue]
         if isinstance(decision, Fit):
             self._admit(decision)
             return True
         if isinstance(decision, Preempt):
-            self._searches.pop(item.uid, None)
-            news = self._stick(line, item)
+            self._searches.forget(item.uid)
+            news = self._stick(item)
             return news or any(not victim.holder.evicted for victim in decision.victims)
-        if self._note_search(item, resumed, decision.tried):
+        if self._searches.note(item, resumed, decision.tried, self.cycles, self._events):
             self._look_at(item.cluster_queue)
         if decision.requeue is Requeue.PENDING_PREEMPTION:
-            return self._stick(line, item)
+            return self._stick(item)
         if decision.retry_at is not None:
             heapq.heappush(self._alarms, (decision.retry_at, item.uid))
         if self._stays(decision):
             return False
         if decision.requeue in _FOR_THE_SHAPE and decision.retry_at is None:
-            shape = self._shape(item.uid)
-            line.blocked[shape] = decision
-            self._index.block(self._line_of(item), shape)
-            line.aside.add(self._line_of(item))
+            self._lines.block(decision)
         else:
-            self._park(item)
+            self._lines.park(item)
         return True
-
-    def _note_search(self, item: Pending, resumed: Tried, tried: Tried) -> bool:
-        """Whether the next search starts where none did since something happened."""
-        last = self._searches.get(item.uid)
-        generation = self._lines[item.cluster_queue].generation
-        starts = frozenset({_start(resumed)})
-        if last is not None and last.events == self._events:
-            starts |= last.starts
-        self._searches[item.uid] = _Search(tried, self.cycles, generation, self._events, starts)
-        return _start(tried) not in starts
 
     def _stays(self, wait: Wait) -> bool:
         """Whether a workload goes back to the front instead of being parked."""
@@ -543,17 +335,17 @@ class Scheduler:
             return True
         return any(index != -1 for tried in wait.tried for index in tried.values())
 
-    def _stick(self, line: _Line, item: Pending) -> bool:
+    def _stick(self, item: Pending) -> bool:
         """Keep the place at the front for a workload whose victims are stopping."""
         queue = self._world.queues[item.cluster_queue]
-        if queue.strategy is QueueingStrategy.STRICT_FIFO or line.sticky == item.uid:
+        if queue.strategy is QueueingStrategy.STRICT_FIFO:
             return False
-        line.sticky = item.uid
-        return True
+        return self._lines.stick(item)
 
     def _admit(self, fit: Fit) -> None:
         item = fit.item
-        self._left(item.uid)
+        self._lines.admitted(item.uid)
+        self._searches.forget(item.uid)
         self.hold(
             Holder(
                 uid=item.uid,
@@ -568,53 +360,3 @@ class Scheduler:
                 pods_ready=not self._world.rules.block_admission,
             )
         )
-
-
-def _start(tried: Tried) -> object:
-    """Where a search behind `tried` starts; empty if at the first flavor of everything."""
-    ahead = (
-        (index, resource, at)
-        for index, known in enumerate(tried)
-        for resource, at in known.items()
-        if at != -1
-    )
-    return tuple(sorted(ahead))
-
-
-def _lines_moved(before: World, after: World, name: str) -> bool:
-    known = before.queues.get(name)
-    return after.queues[name].usage_based is not (known is not None and known.usage_based)
-
-
-def _turn(line: str) -> tuple[str, str]:
-    """Namespace and name of the LocalQueue of a line."""
-    namespace, _, name = line.partition("|")[2].partition("/")
-    return namespace, name
-
-
-def _changed_queues(before: World, after: World) -> set[str]:
-    """The queues whose workloads may be decided on differently now."""
-    flavors = {
-        name
-        for name in before.flavors.keys() | after.flavors.keys()
-        if before.flavors.get(name) != after.flavors.get(name)
-    }
-    everything = before.namespaces != after.namespaces or before.rules != after.rules
-    changed = set((before.inactive ^ after.inactive) & after.queues.keys())
-    for name, queue in after.queues.items():
-        used = {f.flavor for group in queue.groups for f in group.flavors}
-        if everything or used & flavors or before.queues.get(name) != queue:
-            changed.add(name)
-    cohorts_before = {cohort.name: cohort for cohort in before.cohorts}
-    cohorts_after = {cohort.name: cohort for cohort in after.cohorts}
-    moved = {
-        name
-        for name in cohorts_before.keys() | cohorts_after.keys()
-        if cohorts_before.get(name) != cohorts_after.get(name)
-    }
-    if moved:
-        trees = [QuotaTree(w.queues.values(), w.cohorts) for w in (before, after)]
-        for tree in trees:
-            roots = {f"cohort/{node.root.name}" for name in moved if (node := tree.cohort(name))}
-            changed |= {name for name in after.queues if tree.root(name) in roots}
-    return changed

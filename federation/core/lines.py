@@ -1,0 +1,276 @@
+"""Who waits in which line: the waiting workloads of every ClusterQueue, over the index of them.
+
+A ClusterQueue is one line, or one for each LocalQueue where those take turns. In a line, workloads
+are ready or set aside; shapes that do not fit are set aside whole. One workload per ClusterQueue
+may stick to the front while its victims stop.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from federation.core.cycle import Wait
+from federation.core.queueing import Entry, PendingIndex, entry, shape_of
+from federation.core.types import ClusterQueue, Pending
+
+Usages = Mapping[tuple[str, str], float]
+"""What LocalQueues used lately, by namespace and name."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """What is known of one ClusterQueue beside the index.
+
+    `blocked` are shapes that do not fit now, `aside` the index queues in which something is set
+    aside, `sticky` the workload that waits for its victims, `parts` the index queues it consists of
+    with the number of workloads that came in there.
+    """
+
+    blocked: dict[str, Wait] = field(default_factory=dict)
+    parked: set[str] = field(default_factory=set)
+    aside: set[str] = field(default_factory=set)
+    sticky: str = ""
+    parts: dict[str, int] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Nothing is set aside any more."""
+        self.blocked.clear()
+        self.parked.clear()
+        self.aside.clear()
+
+
+class Lines:
+    """`charged` are the UIDs that hold quota: they are passed over. `touch` is called with each
+    queue whose next head is not the one that was read.
+    """
+
+    def __init__(
+        self, index: PendingIndex, charged: Container[str], touch: Callable[[str], None]
+    ) -> None:
+        self.items: dict[str, Pending] = {}
+        """All that waits, by UID."""
+        self._index, self._charged, self._touch = index, charged, touch
+        self._queues: Mapping[str, ClusterQueue] = {}
+        self._lines: defaultdict[str, _Line] = defaultdict(_Line)
+        self._members: dict[str, str] = {}
+
+    def configure(self, queues: Mapping[str, ClusterQueue], now: float) -> None:
+        """Take over changed queues. Where LocalQueues begin, or cease, to take turns, workloads
+        change lines.
+        """
+        before, self._queues = self._queues, queues
+        moved = {name for name in queues if _turns(before, name) is not _turns(queues, name)}
+        for name in moved & self._lines.keys():
+            line = self._lines[name]
+            self._index.reactivate(sorted(line.aside))
+            line.forget()
+            line.parts.clear()
+        for item in self.items.values() if moved else ():
+            if item.cluster_queue in moved:
+                self._count(item, 1)
+                self._index.drop(item.uid)
+                if item.not_before <= now:
+                    self._index.enqueue(self._part(item), entry(item))
+
+    # What comes and goes
+
+    def put(self, item: Pending, ready: bool) -> None:
+        """Take in a workload, or what changed about it. One that is not `ready` stays out of the
+        index until `bring_back`.
+        """
+        uid, line = item.uid, self._lines[item.cluster_queue]
+        sticks = ready and line.sticky == uid
+        if uid in self.items:
+            self.take_out(uid)
+        found = entry(item)
+        self.items[uid], self._members[uid] = item, found.member
+        self._count(item, 1)
+        if sticks:
+            line.sticky = uid
+        if ready:
+            self._index.enqueue(self._part(item), found)
+
+    def take_out(self, uid: str) -> None:
+        """A workload does not wait any more."""
+        self.admitted(uid)
+        self._index.drop(uid)
+
+    def admitted(self, uid: str) -> None:
+        """A workload that was claimed does not wait any more."""
+        item = self.items.pop(uid)
+        line = self._lines[item.cluster_queue]
+        self._count(item, -1)
+        line.parked.discard(uid)
+        if line.sticky == uid:
+            line.sticky = ""
+        self._members.pop(uid, None)
+
+    def _count(self, item: Pending, change: int) -> None:
+        parts, part = self._lines[item.cluster_queue].parts, self._part(item)
+        parts[part] = parts.get(part, 0) + change
+        if parts[part] <= 0:
+            del parts[part]
+
+    def _part(self, item: Pending) -> str:
+        """Where it stands in the index: LocalQueues that take turns have a line each."""
+        if not _turns(self._queues, item.cluster_queue):
+            return item.cluster_queue
+        return f"{item.cluster_queue}|{item.namespace}/{item.local_queue}"
+
+    # What is set aside
+
+    def shape(self, uid: str) -> str:
+        """The shape of a waiting workload; of one that does not wait, ''."""
+        return shape_of(self._members.get(uid, ""))
+
+    def blocked(self, item: Pending) -> Wait | None:
+        """The answer that another workload of the same shape got, if it still holds."""
+        return self._lines[item.cluster_queue].blocked.get(self.shape(item.uid))
+
+    def block(self, wait: Wait) -> None:
+        """All workloads of this shape get the same answer until `reactivate`."""
+        item = wait.item
+        line, shape, part = self._lines[item.cluster_queue], self.shape(item.uid), self._part(item)
+        line.blocked[shape] = wait
+        line.aside.add(part)
+        self._index.block(part, shape)
+
+    def park(self, item: Pending) -> None:
+        """Set a workload aside until `reactivate`."""
+        line = self._lines[item.cluster_queue]
+        line.parked.add(item.uid)
+        line.aside.add(self._part(item))
+        self._index.park(item.uid, item.generation)
+
+    def stick(self, item: Pending) -> bool:
+        """Keep the place at the front for a workload; whether that is new."""
+        line = self._lines[item.cluster_queue]
+        if line.sticky == item.uid:
+            return False
+        line.sticky = item.uid
+        return True
+
+    def bring_back(self, item: Pending) -> None:
+        """Make a workload ready whose time has come, parked or not."""
+        line = self._lines[item.cluster_queue]
+        if item.uid in line.parked:
+            line.parked.discard(item.uid)
+            self._index.drop(item.uid)
+        self._index.enqueue(self._part(item), entry(item))
+
+    def reactivate(self, names: Iterable[str], selected: Callable[[Pending], bool]) -> None:
+        """All that is set aside in these queues is ready, but for what is not `selected`."""
+        aside, unselected = [], []
+        for name in names:
+            line = self._lines[name]
+            if line.aside:
+                aside += sorted(line.aside)
+                parked = [self.items[uid] for uid in sorted(line.parked)]
+                unselected += [item for item in parked if not selected(item)]
+                line.forget()
+        if aside:
+            self._index.reactivate(aside)
+        for item in unselected:
+            self.park(item)
+
+    # What is read
+
+    async def heads(self, names: Iterable[str], usages: Usages) -> list[Pending]:
+        """Whom to try: the first of each queue, as far as it has one.
+
+        The LocalQueue that used least goes first, then who waits for its victims.
+        """
+        lines = {name: self._lines[name] for name in names}
+        wanted = [
+            part
+            for line in lines.values()
+            if not self._sticks(line) or len(line.parts) > 1
+            for part in line.parts
+        ]
+        found = await self._index.heads(wanted) if wanted else {}
+
+        def turn(item: Pending) -> tuple[float, bool, str]:
+            used = usages.get((item.namespace, item.local_queue), 0.0)
+            sticky = lines[item.cluster_queue].sticky == item.uid
+            return used, not sticky, self._members[item.uid]
+
+        heads = []
+        for name, line in lines.items():
+            entries = [found[part] for part in line.parts if part in found]
+            known = [item for e in entries if (item := self._known(name, e)) is not None]
+            if self._sticks(line):
+                known.append(self.items[line.sticky])
+            if known:
+                heads.append(min(known, key=turn) if len(known) > 1 else known[0])
+        return heads
+
+    def _sticks(self, line: _Line) -> bool:
+        """Whether a workload that waits for its victims is at the front, and not set aside."""
+        uid = line.sticky
+        if not uid or uid in line.parked or uid in self._charged:
+            return False
+        return self.shape(uid) not in line.blocked
+
+    def _known(self, queue: str, found: Entry) -> Pending | None:
+        """The workload of an index entry; what came in while the index was read is seen next."""
+        item = self.items.get(found.uid)
+        if item is None or item.generation != found.generation or item.cluster_queue != queue:
+            if item is None:
+                self._index.drop(found.uid)
+            self._touch(queue)
+            return None
+        if item.uid in self._charged:  # what holds quota waits for no more until it is released
+            self.park(item)
+            self._touch(queue)
+            return None
+        return item
+
+    async def claim(self, items: Iterable[Pending]) -> frozenset[str]:
+        """Take workloads out of the index; the UIDs of those that could be. The index had another
+        idea of the others, and is told again.
+        """
+        wanted = {item.uid: item for item in items}
+        if not wanted:
+            return frozenset()
+        generations = {uid: item.generation for uid, item in wanted.items()}
+        claimed = await self._index.claim(generations)
+        for uid, item in wanted.items():
+            if uid not in claimed and self.items.get(uid) is item:
+                self._index.drop(uid)
+                self._index.enqueue(self._part(item), entry(item))
+        return claimed
+
+    async def waiting(self, queue: str, limit: int, usages: Usages) -> list[str]:
+        """UIDs of the first that wait in a ClusterQueue, in order.
+
+        Where LocalQueues take turns, those of the one that used least come first.
+        """
+        line = self._lines[queue] if queue in self._lines else _Line()
+        found: list[str] = [line.sticky] if line.sticky else []
+        for part in sorted(line.parts, key=lambda part: (usages.get(_local(part), 0.0), part)):
+            found += [uid for uid in await self._index.waiting(part, limit) if uid != line.sticky]
+        return found[:limit]
+
+    async def refill(self, now: float) -> None:
+        """Fill the index again with all that waits; nothing is set aside any more."""
+        for line in self._lines.values():
+            line.forget()
+        await self._index.fill(
+            (self._part(item), entry(item))
+            for item in self.items.values()
+            if item.not_before <= now
+        )
+
+
+def _turns(queues: Mapping[str, ClusterQueue], name: str) -> bool:
+    """Whether the LocalQueues of a ClusterQueue take turns by what they used."""
+    queue = queues.get(name)
+    return queue is not None and queue.usage_based
+
+
+def _local(part: str) -> tuple[str, str]:
+    """Namespace and name of the LocalQueue of an index queue."""
+    namespace, _, name = part.partition("|")[2].partition("/")
+    return namespace, name

@@ -1,0 +1,54 @@
+"""The queue objects that admission decides by, and what a change of them concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from federation.core.policies import Rules
+from federation.core.quota import QuotaTree
+from federation.core.topology import FlavorTopology
+from federation.core.types import ClusterQueue, Cohort, ResourceFlavor
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The queue objects. `namespaces` are labels by name, `topologies` by flavor, `inactive` the
+    queues that admit nothing for a reason that cannot be seen here (their checks are not there).
+    """
+
+    queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
+    cohorts: tuple[Cohort, ...] = ()
+    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    topologies: Mapping[str, FlavorTopology] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
+    inactive: frozenset[str] = frozenset()
+
+
+def changed_queues(before: World, after: World) -> set[str]:
+    """The queues whose workloads may be decided on differently now."""
+    flavors = {
+        name
+        for name in before.flavors.keys() | after.flavors.keys()
+        if before.flavors.get(name) != after.flavors.get(name)
+    }
+    everything = before.namespaces != after.namespaces or before.rules != after.rules
+    changed = set((before.inactive ^ after.inactive) & after.queues.keys())
+    for name, queue in after.queues.items():
+        used = {f.flavor for group in queue.groups for f in group.flavors}
+        if everything or used & flavors or before.queues.get(name) != queue:
+            changed.add(name)
+    cohorts_before = {cohort.name: cohort for cohort in before.cohorts}
+    cohorts_after = {cohort.name: cohort for cohort in after.cohorts}
+    moved = {
+        name
+        for name in cohorts_before.keys() | cohorts_after.keys()
+        if cohorts_before.get(name) != cohorts_after.get(name)
+    }
+    if moved:
+        trees = [QuotaTree(w.queues.values(), w.cohorts) for w in (before, after)]
+        for tree in trees:
+            roots = {f"cohort/{node.root.name}" for name in moved if (node := tree.cohort(name))}
+            changed |= {name for name in after.queues if tree.root(name) in roots}
+    return changed
