@@ -115,6 +115,7 @@ class Run:
     ends: list[tuple[float, str]] = field(default_factory=list)
     running: dict[str, tuple[float, Pending]] = field(default_factory=dict)
     urgent: int = 0
+    evicted: int = 0
 
     async def drain(self) -> None:
         """Until nothing waits."""
@@ -146,6 +147,7 @@ class Run:
             case Preempt(_, victims):
                 fresh = [victim.holder for victim in victims if not victim.holder.evicted]
                 self.counts["preempting"] += bool(fresh)
+                self.evicted += len(fresh)
                 for holder in fresh:
                     self.scheduler.release(holder.uid, self.now)
                     await self.scheduler.enqueue(self.running.pop(holder.uid)[1], self.now)
@@ -167,8 +169,8 @@ class Run:
             await self._cycle()
 
     async def _urgent_arrivals(self) -> None:
-        """One for every nine others admitted."""
-        while self.urgent * 9 < self.counts["admitted"] - self.urgent:
+        """One for every nine others that got through."""
+        while self.urgent * 9 < self.counts["admitted"] - self.evicted - self.urgent:
             self.urgent += 1
             item = workload(10_000_000 + self.urgent, self.queues, URGENT)
             await self.scheduler.enqueue(item, self.now)

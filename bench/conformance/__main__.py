@@ -22,7 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("kind", choices=["admission"])
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
-    outcomes = [asyncio.run(replay(scenario)) for scenario in _scenarios(options.files)]
+    try:
+        scenarios = list(_scenarios(options.files))
+    except (OSError, ValueError) as error:
+        print(f"cannot be read: {error}", file=sys.stderr)
+        return 2
+    outcomes = [asyncio.run(replay(scenario)) for scenario in scenarios]
     return _report(outcomes, json.loads(EXCEPTED.read_text())[options.kind])
 
 

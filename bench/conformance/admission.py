@@ -25,6 +25,8 @@ Json = dict[str, Any]
 
 CYCLE_S = 0.01
 """Simulated length of a scheduling cycle."""
+MOST_STEPS = 5000
+"""Cycles and evictions after which a phase is taken not to come to rest."""
 APART_S = 2.0
 """Workloads of a scenario never share a second."""
 
@@ -51,14 +53,17 @@ class _Job:
 
 async def replay(scenario: Json) -> Outcome:
     """Run all phases of a scenario and compare after each."""
-    outcome = Outcome(scenario["id"])
-    simulation = _Simulation(scenario)
-    for number, (phase, expected) in enumerate(
-        zip(scenario["phases"], scenario["expected"], strict=True)
-    ):
-        await simulation.run(phase)
-        for name, wanted in sorted(expected.items()):
-            _compare(outcome, f"phase {number} {name}", wanted, simulation.found(name))
+    outcome = Outcome(str(scenario.get("id")))
+    try:
+        simulation = _Simulation(scenario)
+        phases = zip(scenario["phases"], scenario["expected"], strict=True)
+        for number, (phase, expected) in enumerate(phases):
+            if not await simulation.run(phase):
+                outcome.mismatches.append(f"phase {number}: no rest after {MOST_STEPS} steps")
+            for name, wanted in sorted(expected.items()):
+                _compare(outcome, f"phase {number} {name}", wanted, simulation.found(name))
+    except Exception as error:  # one scenario that cannot be replayed must not hide the others
+        outcome.mismatches.append(f"cannot be replayed: {type(error).__name__}: {error}")
     return outcome
 
 
@@ -102,19 +107,23 @@ class _Simulation:
         world = World(queues, tuple(cohorts), flavors, {"default": {}}, {}, self.rules)
         self.scheduler.configure(world, self.now)
 
-    async def run(self, phase: Json) -> None:
-        """Make the changes of a phase, one after the other or all at once, and come to rest."""
+    async def run(self, phase: Json) -> bool:
+        """Make the changes of a phase, one after the other or all at once; whether it came to
+        rest.
+        """
+        rested = True
         together = phase["arrival"] == "together"
         for kind, change in _changes(phase):
             self.now += APART_S
             await self._change(kind, change)
             if not together:
-                await self._rest()
+                rested = await self._rest() and rested
         if together:
             self.scheduler.wake_all(self.now - REACTIVATION_S)
             await self._cycle()
             self.scheduler.wake_all(self.now)
-            await self._rest()
+            rested = await self._rest()
+        return rested
 
     async def _change(self, kind: str, change: Any) -> None:
         match kind:
@@ -150,9 +159,9 @@ class _Simulation:
             pod_sets=batch_job.pod_sets(job),
         )
 
-    async def _rest(self) -> None:
-        """Until nothing can change any more by itself."""
-        for _ in range(5000):
+    async def _rest(self) -> bool:
+        """Go on until nothing can change any more by itself; False if that never happens."""
+        for _ in range(MOST_STEPS):
             if self.scheduler.ready:
                 await self._cycle()
             elif self.stopping:
@@ -161,7 +170,8 @@ class _Simulation:
                 self.now = max(self.now, due)
                 await self._cycle()
             else:
-                return
+                return True
+        return False
 
     async def _cycle(self) -> None:
         self.now += CYCLE_S
