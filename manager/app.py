@@ -54,6 +54,7 @@ class Manager:
         self.scheduler = Scheduler(index, REACTIVATION_S)
         self.controller = Controller(self.catalog, self.scheduler, policies or Policies())
         self.clusters = Clusters(client, runtime, origin, self._news, self._clusters_changed)
+        self.clusters.on_checks = self._catalog_changed
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         runner = EffectRunner(client, self.controller, self.clusters, origin)
         self.controller.run_effects = runner.run
@@ -167,9 +168,7 @@ class Manager:
         self.clusters.look()
 
     def _clusters_changed(self) -> None:
-        """Clusters, or checks, on which the state of queues depends."""
         self.dispatcher.clusters_changed()
-        self._catalog_changed()
 
     def _catalog_changed(self) -> None:
         self._catalog_dirty.set()

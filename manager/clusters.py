@@ -90,16 +90,20 @@ class Clusters:
         self._client, self._runtime, self._origin = client, runtime, origin
         self._on_news, self._on_change = on_news, on_change
         self.on_started: Callable[[str], None] = lambda name: None
+        self.on_checks: Callable[[], None] = lambda: None
+        """Hears of AdmissionChecks: whether queues are active may depend on them."""
         self._running: dict[str, _Running] = {}
         self._shown: dict[str, Health] = {}
         self._problems: dict[str, str] = {}
         self._dirty = asyncio.Event()
         self._started = asyncio.Event()
         self._dirty.set()  # what is there at start is looked at, be it nothing
-        changed = self._changed
+        changed, rules_changed = self._changed, self._rules_changed
         self._objects: Store[Json] = Store(_keep, changed)
-        self._configs: Store[list[str]] = Store(lambda obj: list(obj["spec"]["clusters"]), changed)
-        self._checks: Store[Check] = Store(_check, changed)
+        self._configs: Store[list[str]] = Store(
+            lambda obj: list(obj["spec"]["clusters"]), rules_changed
+        )
+        self._checks: Store[Check] = Store(_check, rules_changed)
         self._leases: Store[_Lease] = Store(_lease, self._renewed_now)
         self._renewed: dict[str, float] = {}
         self._secrets: Store[bytes] = Store(_kubeconfig, changed)
@@ -115,6 +119,10 @@ class Clusters:
 
     def _changed(self, key: object, old: object, new: object) -> None:
         self._dirty.set()
+        self._on_change()
+
+    def _rules_changed(self, key: object, old: object, new: object) -> None:
+        self.on_checks()
         self._on_change()
 
     def _renewed_now(self, key: Key, old: _Lease | None, new: _Lease | None) -> None:
