@@ -283,7 +283,7 @@ def test_overlapping_victims_in_other_flavors() -> None:
 def test_victims_wait_too_long_to_be_taken_twice() -> None:
     """Item 23: a victim of an earlier head is not free for a later one of another tree."""
     queues = [one(name, 2, "c", preemption=evicts(NEVER, ANY)) for name in "xy"]
-    others = [one("z", 0, "c"), holds("v", "z", 4), one("p", 1, "d"), one("q", 0, "d")]
+    others: list[Thing] = [one("z", 0, "c"), holds("v", "z", 4), one("p", 1, "d"), one("q", 0, "d")]
     heads = [job("a", "x", 2), job("b", "p", 1), job("d", "q", 1, 9)]
 
     assert decide(state(*queues, *others), *heads) == {

@@ -142,7 +142,7 @@ def test_preemption(things: tuple[Thing, ...], wants: Any, expected: dict[str, s
 )
 def test_lending_limits_across_levels(queue: str, amount: int, answer: str) -> None:
     """Item 16: example E of §4 as decisions."""
-    tree = [
+    tree: list[Thing] = [
         *(co("root"), co("left", quota(0, ll=5), "root"), co("right", 0, "root")),
         *(one("q", quota(10, ll=5), "left"), one("p", 10, "left")),
         *(one("far", 0, "right"), one("top", 0, "root")),
@@ -152,7 +152,7 @@ def test_lending_limits_across_levels(queue: str, amount: int, answer: str) -> N
 
 def test_who_borrows_from_nearer_goes_first() -> None:
     """Item 37: the level counts, before priority."""
-    tree = [
+    tree: list[Thing] = [
         *(co("root", 6), co("low", 2, "root")),
         *(one("near", 0, "low"), one("far", 0, "low"), one("own", 2, "root")),
     ]
@@ -163,7 +163,7 @@ def test_who_borrows_from_nearer_goes_first() -> None:
 
 def test_equal_levels_go_by_priority_then_time() -> None:
     """Item 38: all of these borrow from the root, from whatever depth."""
-    tree = [
+    tree: list[Thing] = [
         co("root", 9),
         co("low", 0, "root"),
         one("a", 0, "low"),

@@ -27,7 +27,7 @@ from tests.unit.core.build import (
     pods,
     quota,
 )
-from tests.unit.core.stage import Stage, world
+from tests.unit.core.stage import Stage, Thing, world
 
 
 async def order(stage: Stage, *items: Pending) -> list[str]:
@@ -201,8 +201,8 @@ async def parked(*things: Any, **more: Any) -> Stage:
     return stage
 
 
-FULL = [one("q", 4), holds("h", "q", 1)]
-SHARED = [one("q", 0, "c"), one("p", 4, "c"), holds("h", "p", 4)]
+FULL: list[Thing] = [one("q", 4), holds("h", "q", 1)]
+SHARED: list[Thing] = [one("q", 0, "c"), one("p", 4, "c"), holds("h", "p", 4)]
 
 
 async def test_an_end_in_the_queue_wakes() -> None:

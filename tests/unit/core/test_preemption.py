@@ -267,10 +267,11 @@ def test_reclaim(things: tuple[Thing, ...], wants: Any, expected: dict[str, str]
     assert victims(state(*things), wants) == expected
 
 
-BWC = {"borrowing": True, "threshold": 0}
-SHARED = [
-    one("a_std", quota(1, bl=12), "c", preemption=evicts(NEVER, LOWER, **BWC)),
-    one("b_std", quota(1, bl=12), "c", preemption=evicts(LOWER, ANY, **BWC)),
+SHARED: list[Thing] = [
+    one(
+        "a_std", quota(1, bl=12), "c", preemption=evicts(NEVER, LOWER, borrowing=True, threshold=0)
+    ),
+    one("b_std", quota(1, bl=12), "c", preemption=evicts(LOWER, ANY, borrowing=True, threshold=0)),
     one("a_be", quota(1, bl=12), "c"),
     one("b_be", quota(0, bl=13), "c"),
     one("shared", 10, "c"),

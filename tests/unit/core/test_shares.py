@@ -8,8 +8,8 @@ import pytest
 
 from federation.core.quota import QuotaTree
 from federation.core.shares import Share, share_of
-from federation.core.types import FlavorResource
-from tests.unit.core.build import GPU, Cohort, co, cq, group, one, quota
+from federation.core.types import Cohort, FlavorResource
+from tests.unit.core.build import GPU, co, cq, group, one, quota
 
 INFINITE = 2**63 - 1
 
