@@ -47,7 +47,7 @@ def impatient(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     path: Path = tmp_path_factory.mktemp("config") / "manager.yaml"
     path.write_text(yaml.safe_dump(CONFIGURATION))
     stack.rig.stop_process("manager")
-    stack.start_manager(config=path)
+    stack.start_manager("in-process", path)
     try:
         yield stack
     finally:
