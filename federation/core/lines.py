@@ -58,9 +58,14 @@ class Lines:
 
     def configure(self, queues: Mapping[str, ClusterQueue], now: float) -> None:
         """Take over changed queues. Where LocalQueues begin, or cease, to take turns, workloads
-        change lines.
+        change lines. Of a queue that is gone only its workloads are remembered.
         """
         before, self._queues = self._queues, queues
+        for name in (before.keys() - queues.keys()) & self._lines.keys():
+            line = self._lines[name]
+            self._index.reactivate(sorted(line.aside))
+            line.forget()
+            line.sticky = ""
         moved = {name for name in queues if _turns(before, name) is not _turns(queues, name)}
         for name in moved & self._lines.keys():
             line = self._lines[name]

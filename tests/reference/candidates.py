@@ -55,7 +55,10 @@ def satisfies(policy: PreemptionPolicy, item: Pending, candidate: Holder) -> boo
 def candidates_in(
     state: State, attempt: Attempt, queue: Node, policy: PreemptionPolicy
 ) -> list[Holder]:
-    """The workloads of one ClusterQueue that may be evicted; ours: never a non-preemptible one."""
+    """The workloads of one ClusterQueue that may be evicted; ours: never a non-preemptible one.
+
+    To hold quota is to have the flavor assigned for the resource, be it with an amount of 0.
+    """
     if queue.name not in state.active:
         return []
     return [
@@ -63,7 +66,7 @@ def candidates_in(
         for holder in state.holders.values()
         if holder.cluster_queue == queue.name
         and holder.preemptible
-        and any(holder.usage.get(fr, 0) > 0 for fr in attempt.needed)
+        and any(fr in holder.usage for fr in attempt.needed)
         and satisfies(policy, attempt.item, holder)
     ]
 

@@ -151,12 +151,11 @@ class Queues:
             self._event(old.roots(name) | world.roots(name), now)
         for name in changed(old.cohorts, world.cohorts):
             self._event(self._trees_of_cohort(old, name) | self._trees_of_cohort(world, name), now)
-        gone = old.flavors.keys() - world.flavors.keys()
-        for name in changed(old.flavors, world.flavors) | gone:
+        for name in changed(old.flavors, world.flavors):
             self._event({world.root(q) for q in world.queues if world.uses(q, name)}, now)
         for name in changed(old.namespaces, world.namespaces):
             for queue in world.queues.values():
-                if selects(queue.namespace_selector, world.namespaces[name]):
+                if selects(queue.namespace_selector, world.namespaces.get(name, {})):
                     self._event({world.root(queue.name)}, now)
         self._quota_changed(old, world)
 
@@ -194,7 +193,8 @@ class Queues:
     def _event(self, roots: Iterable[Node], now: float) -> None:
         """Reactivate these trees in a second; later events do not move that."""
         for root in roots:
-            self.wake.setdefault(root, now + REACTIVATION_S)
+            if self.world.peers(root):
+                self.wake.setdefault(root, now + REACTIVATION_S)
 
     def _trees_of_cohort(self, world: World, cohort: str) -> set[Node]:
         node = Node("cohort", cohort)
@@ -204,9 +204,8 @@ class Queues:
         """§4: a change of quota is a new generation for all queues of the tree."""
         trees: set[Node] = set()
         for name in changed(old.queues, new.queues):
-            before = old.queues.get(name)
-            after = new.queues[name]
-            if before is None or (before.groups, before.cohort) != (after.groups, after.cohort):
+            before, after = old.queues.get(name), new.queues.get(name)
+            if _quota_of(before) != _quota_of(after):
                 trees |= old.roots(name) | new.roots(name)
         for name in changed(old.cohorts, new.cohorts):
             trees |= self._trees_of_cohort(old, name) | self._trees_of_cohort(new, name)
@@ -254,7 +253,7 @@ class Queues:
 
     def _first(self, queue: str) -> Waiting | None:
         """The head: sticky, then priority, then time, then UID."""
-        sticky = self.sticky.get(queue) if self._is_best_effort(queue) else None
+        sticky = self.sticky.get(queue)
         heap = [entry for entry in self._of(queue) if entry.place == "heap"]
         return min(
             heap,
@@ -340,8 +339,12 @@ class Queues:
 
 
 def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
-    """Names of what is new or different."""
-    return {name for name, value in new.items() if old.get(name) != value}
+    """Names of what is new, different or (ours: that is an event too) gone."""
+    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+
+
+def _quota_of(queue: ClusterQueue | None) -> Any:
+    return queue and (queue.groups, queue.cohort)
 
 
 def holder(decision: Decision) -> Holder:
