@@ -337,8 +337,8 @@ class Scheduler:
 
     def _stick(self, item: Pending) -> bool:
         """Keep the place at the front for a workload whose victims are stopping."""
-        queue = self._world.queues[item.cluster_queue]
-        if queue.strategy is QueueingStrategy.STRICT_FIFO:
+        queue = self._world.queues.get(item.cluster_queue)  # it may have been deleted meanwhile
+        if queue is None or queue.strategy is QueueingStrategy.STRICT_FIFO:
             return False
         return self._lines.stick(item)
 

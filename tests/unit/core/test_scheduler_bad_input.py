@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from federation.core.assignment import Mode
 from federation.core.nomination import nominate
 from federation.core.policies import Rules
 from federation.core.quantity import MAX_AMOUNT, UNLIMITED
+from federation.core.queueing import MemoryIndex
 from federation.core.quota import QuotaTree
 from federation.core.reasons import Reason
 from tests.unit.core.build import (
@@ -328,6 +330,33 @@ async def test_a_holder_with_an_unknown_flavor(rules: Rules) -> None:
     assert stage.running == ["a", "b", "odd"]
     await stage.finish("odd", "a", "b")
     assert charged(stage.scheduler.snapshot.tree) == {}
+
+
+class Interrupted(MemoryIndex):
+    """Something happens while workloads are taken out of it."""
+
+    meanwhile: Callable[[], None]
+
+    async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
+        found = await super().claim(entries)
+        self.meanwhile()
+        return found
+
+
+async def test_a_preemptor_whose_queue_is_deleted_meanwhile() -> None:
+    """While another one is admitted in the same cycle."""
+    index = Interrupted()
+    q, p = one("q", 4, preemption=evicts(LOWER)), one("p", 4)
+    stage = Stage(q, p, holds("v", "q", 4), index=index)
+    index.meanwhile = lambda: stage.configure(p)
+    await stage.submit(job("a", "q", 4, 1), job("b", "p", 4))
+    await stage.cycle()
+    assert "admit b" in stage.log
+    index.meanwhile = lambda: None
+    stage.configure(q, p)
+    await stage.finish("v")
+    await stage.later()
+    assert stage.running == ["a", "b"]
 
 
 async def test_a_victim_whose_queue_is_deleted() -> None:
