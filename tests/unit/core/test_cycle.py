@@ -168,6 +168,14 @@ TOGETHER = [
         answers={"a": "preempts v", "b": "preempts w"},
     ),
     case(
+        "23: also in its own queue",
+        one("x", 1, "c", preemption=evicts(NEVER, ANY)),
+        one("z", 1, "c", preemption=evicts(LOWER)),
+        *(holds("v", "z", 1, 0, at=9.0), holds("w", "z", 1, 0, at=8.0)),
+        heads=[job("a", "x", 1), job("b", "z", 1, 5)],
+        answers={"a": "preempts v", "b": "preempts w"},
+    ),
+    case(
         "23: and waits if there is none",
         *(one(name, 2, "c", preemption=evicts(NEVER, ANY)) for name in "xy"),
         *(one("z", 0, "c"), holds("v", "z", 2, 0), holds("w", "y", 2, 1)),
@@ -210,6 +218,18 @@ TOGETHER = [
         answers={"a": "PreemptionNoCandidates", "b": "admitted"},
     ),
 ]
+
+
+def test_overlapping_victims_under_fair_sharing() -> None:
+    """Item 23: the second one looks for another victim, and gets it."""
+    queues = [one(name, 2, "c", preemption=evicts(NEVER, ANY)) for name in "xy"]
+    held = [holds("v", "z", 2, 0), holds("w", "z", 2, 1)]
+    snapshot = state(*queues, one("z", 0, "c"), *held, rules=FAIR)
+
+    assert decide(snapshot, job("a", "x", 2), job("b", "y", 2)) == {
+        "a": "preempts v",
+        "b": "preempts w",
+    }
 
 
 @pytest.mark.parametrize(("things", "heads", "answers"), TOGETHER)

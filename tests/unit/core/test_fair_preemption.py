@@ -55,6 +55,20 @@ EXAMPLES = [
         evicts={"b1": FAIRLY},
     ),
     case(
+        "84: equal is enough for the final share",
+        *A3_B5_C1,
+        wants=job("x", "a", 1),
+        evicts={"b1": FAIRLY},
+        rules=FINAL,
+    ),
+    case(
+        "84: and not enough for the initial one",
+        *(*three(), *jobs("a", 1, 1, 1), *jobs("b", 1, 1, 1, 1), *jobs("c", 1, 1)),
+        wants=job("x", "a", 1),
+        evicts={},
+        rules=INITIAL,
+    ),
+    case(
         "84: not beyond (222 and 111; 222 and 222)",
         *A3_B5_C1,
         wants=job("x", "a", 2),

@@ -75,6 +75,15 @@ TREES = [
         evicts={"far4": RECLAIM},
     ),
     case(
+        "80: also past a cohort on the way that is over-used",
+        *(co("root"), co("mid", 0, "root"), co("low", 4, "mid")),
+        one("a", 0, "low", preemption=evicts(NEVER, ANY)),
+        *(one("near", 0, "mid"), one("far", 0, "root")),
+        *(holds("near2", "near", 2, 9), holds("far2", "far", 2, 9)),
+        wants=job("x", "a", 4),
+        evicts={"near2": RECLAIM, "far2": RECLAIM},
+    ),
+    case(
         "81: far below a cohort that borrows",
         *(co("root"), co("r1", 0, "root"), co("r2", 0, "r1"), co("r3", 0, "r2")),
         one("a", 4, "root", preemption=evicts(NEVER, ANY)),

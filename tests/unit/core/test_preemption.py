@@ -120,9 +120,9 @@ IN_ONE_QUEUE = [
     case(
         "75: among equals who reserved last",
         alone(),
-        *(holds("a", amount=3, at=1.0, reserved=50.0), holds("b", amount=3, at=2.0, reserved=40.0)),
+        *(holds("a", amount=3, at=2.0, reserved=40.0), holds("b", amount=3, at=1.0, reserved=50.0)),
         wants=job("x", amount=3, priority=1),
-        evicts={"a": OWN},
+        evicts={"b": OWN},
     ),
     case(
         "75: a reservation that is not written yet is the latest",
@@ -225,6 +225,13 @@ IN_THE_COHORT = [
         evicts={"b1": RECLAIM, "mine": OWN},
     ),
     case(
+        "82: the own queue is spared if what others borrow suffices",
+        *pair(ANY, within=LOWER),
+        *(holds("mine", "a", 2, -9), holds("b1", "b", 4, at=1.0), holds("b2", "b", 2)),
+        wants=job("x", "a", 2, 1),
+        evicts={"b2": RECLAIM},
+    ),
+    case(
         "21: and no more of the cohort than it borrows",
         *pair(ANY, within=LOWER),
         *(holds("mine", "a", 3, -1), holds("b1", "b", 4, 0, at=1.0), holds("b2", "b", 1, 0)),
@@ -304,6 +311,13 @@ WHILE_BORROWING = [
         *(holds("a1", "a_be", 1, -1), holds("a2", "a_be", 1, -2)),
         wants=job("x", "b_std", 2, 2),
         evicts={"a2": BORROWING, "b1": OWN},
+    ),
+    case(
+        "70: at the threshold",
+        one("a", 0, "c", preemption=evicts(NEVER, ANY, borrowing=True, threshold=3)),
+        *(one("b", 0, "c"), co("c", 4), holds("b2", "b", 2, 3), holds("b3", "b", 2, 4)),
+        wants=job("x", "a", 2, 9),
+        evicts={"b2": BORROWING},
     ),
     case(
         "71: equal priority is never evicted to borrow, although reclaim is Any",
