@@ -27,9 +27,13 @@ from worker_agent.repair import Repair
 from worker_agent.state import Settings, State
 from worker_agent.texts import Waiting
 from worker_agent.views import holder, pending
-from worker_agent.world import surroundings
+from worker_agent.world import arranged, surroundings
 
 __all__ = ["Agent", "Settings"]
+
+PLACES_REST = 9
+"""News of nodes and pods are taken in at once, but not more than a tenth of the time goes there:
+after taking in some, the next have to wait for so many times as long as that took."""
 
 
 class Agent:
@@ -56,6 +60,7 @@ class Agent:
         self._generations = itertools.count(1)
         self._stale_quotas = True
         self._stale_places: float | None = None
+        self._places_rest = 0.0
         self._repair_at: float | None = None
 
     @property
@@ -81,16 +86,19 @@ class Agent:
         """Its priority, and the priorityClassRef that it comes from."""
         return self.state.standings.priority(job)
 
+    def active(self, queue: str) -> bool:
+        """Whether a ClusterQueue admits anything."""
+        return self._decisions.lines.idle(queue) is None
+
     def quotas_changed(self) -> None:
         """Queue objects changed: everything is looked at again before the next decision."""
         self._stale_quotas = True
         self.state.wake.set()
 
     def places_changed(self) -> None:
-        """Nodes or what runs on them changed: that is taken in soon, with what follows."""
+        """Nodes or what runs on them changed."""
         if self._stale_places is None:
-            settings = self.state.settings
-            self._stale_places = settings.clock() + settings.places_s
+            self._stale_places = max(self.state.settings.clock(), self._places_rest)
             self.state.wake.set()
 
     def _pods_moved(self, uid: str) -> None:
@@ -145,17 +153,22 @@ class Agent:
         self.decided_version = version
 
     def _take_in(self, now: float) -> None:
-        """Changed queue objects, changed nodes, nodes that are lost by now."""
-        if self._stale_places is not None and self._stale_places <= now:
-            self._stale_places, self._stale_quotas = None, True
+        """Changed queue objects, changed nodes."""
+        places = self._stale_places is not None and self._stale_places <= now
         if self._stale_quotas:
-            self._stale_quotas = False
             self.book.refresh_defaults()
-            world, inactive = surroundings(self.state, self.nodes)
-            self.scheduler.configure(world, now)
-            self._decisions.look_again(self._decisions.lines.configured(inactive))
             self.state.dirty |= dict.fromkeys(self.jobs)
-            self._repair_at = now
+        if not (self._stale_quotas or places):
+            return
+        self._stale_quotas, self._stale_places = False, None
+        world, inactive = surroundings(self.state, self.nodes)
+        self.scheduler.configure(world, now)
+        self._decisions.look_again(self._decisions.lines.configured(inactive))
+        if places:
+            for name in arranged(world):
+                self.scheduler.wake(name, now)
+        self._repair_at = now
+        self._places_rest = now + PLACES_REST * (self.state.settings.clock() - now)
 
     # From Jobs to the scheduler
 

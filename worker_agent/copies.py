@@ -16,6 +16,8 @@ from worker_agent.texts import Waiting
 
 VICTIMS_MAY_TAKE_S = 60.0
 """From the decision to preempt until the copy is refused, should its victims still run."""
+MARGIN_S = 5.0
+"""The manager is told a later time, so that it hears the answer before it gives up waiting."""
 
 
 class Copies:
@@ -30,7 +32,8 @@ class Copies:
         """A copy stands in a queue; after a restart the time it was given before still counts."""
         self._decisions.setdefault(job.uid, None)
         if job.deciding_until and job.uid not in self._until:
-            self._until[job.uid] = min(job.deciding_until, now + VICTIMS_MAY_TAKE_S)
+            given = job.deciding_until - MARGIN_S
+            self._until[job.uid] = min(given, now + VICTIMS_MAY_TAKE_S)
 
     def decided(self, uid: str, decision: Decision) -> None:
         """A cycle looked at a copy, and did not admit it."""
@@ -71,5 +74,5 @@ class Copies:
         ]
 
     def wait_for_victims(self, uid: str, now: float) -> float:
-        """Give a copy its time; returns until when."""
-        return self._until.setdefault(uid, now + VICTIMS_MAY_TAKE_S)
+        """Give a copy its time; returns what to tell the manager."""
+        return self._until.setdefault(uid, now + VICTIMS_MAY_TAKE_S) + MARGIN_S

@@ -39,12 +39,16 @@ class Lines:
         affected = before | self._idle
         return [uid for uid, item in items.items() if item.cluster_queue in affected]
 
+    def idle(self, queue: str) -> Waiting | None:
+        """Why nothing in a queue is looked at; None if its heads are."""
+        return texts.idle(queue, self._scheduler.snapshot, self._inactive)
+
     def why(self, item: Pending, explainer: Explainer) -> Waiting:
         """Why a workload was not looked at: its queue is idle, another of its shape was looked at,
         or another one is ahead.
         """
         queue, snapshot = item.cluster_queue, self._scheduler.snapshot
-        if (idle := texts.idle(queue, snapshot, self._inactive)) is not None:
+        if (idle := self.idle(queue)) is not None:
             return idle
         if (blocked := self._scheduler.blocked(item)) is not None:
             return texts.of(blocked, explainer)

@@ -73,7 +73,7 @@ class Reporter:
         flavors = self._catalog.flavors
         return {
             "name": queue.name,
-            "active": queue.stop is StopPolicy.NONE and queue.name not in tree.cyclic,
+            "active": self._agent.active(queue.name),
             "cohort": queue.cohort,
             "resources": [
                 {

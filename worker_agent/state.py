@@ -21,9 +21,6 @@ from worker_agent.standing import Standings
 from worker_agent.texts import Waiting
 from worker_agent.writes import Jobs, Queue
 
-PLACES_S = 1.0
-"""News of nodes and of foreign pods are taken in together, this long after the first of them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -33,7 +30,6 @@ class Settings:
     resources: ResourceRules = field(default_factory=ResourceRules)
     timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION
     reactivation_s: float = REACTIVATION_S
-    places_s: float = PLACES_S
     clock: Callable[[], float] = time.time
 
 

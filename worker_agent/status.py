@@ -34,6 +34,9 @@ def changes(job: WorkerJob, record: Record, waiting: Waiting | None) -> Json:
         fields["admission"] = records.write_admission(job.admission)
     elif stage in _LEFT and record.admission is not None:
         fields["admission"] = None
+    reclaimable = [{"name": name, "count": n} for name, n in sorted(job.reclaimable.items())]
+    if stage is Stage.RUNNING and reclaimable != (status.get("reclaimablePods") or []):
+        fields["reclaimablePods"] = reclaimable
     if any(c["type"] == Kind.EVICTED and c["status"] == "True" for c in news):
         fields["schedulingStats"] = {"evictions": _count(job, status)}
     return fields

@@ -54,3 +54,12 @@ def _missing(
                 yield "the nodes of its flavors have not been read yet"
             else:
                 yield f"Topology {flavor.topology} of ResourceFlavor {flavor.name} does not exist"
+
+
+def arranged(world: World) -> list[str]:
+    """The ClusterQueues that have flavors with a topology: what nodes do concerns them."""
+    return [
+        name
+        for name, queue in world.queues.items()
+        if any(f.flavor in world.topologies for group in queue.groups for f in group.flavors)
+    ]

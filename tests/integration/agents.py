@@ -52,7 +52,7 @@ class Place:
                 "parallelism": pods,
                 "completions": more.get("completions", pods),
                 "completionMode": more.get("mode", "NonIndexed"),
-                "backoffLimit": 0,
+                "backoffLimit": more.get("retries", 0),
                 "template": {
                     "metadata": {"annotations": steer | more.get("template", {})},
                     "spec": {"restartPolicy": "Never", "containers": [container]},
@@ -94,6 +94,21 @@ class Place:
                 found = event.type in {"ADDED", "MODIFIED"} and owners[0]["name"] == job
                 if found and holds(event.object):
                     return event.object
+        raise AssertionError("the watch ended")
+
+    async def until_pods(self, job: str, holds: Callable[[list[Json]], object]) -> list[Json]:
+        """Watch the pods of a Job until something holds for those that there are."""
+        found: dict[str, Json] = {}
+        events = self.client.watch(PODS, self.name, label_selector=f"job-name={job}")
+        async with aclosing(events):
+            async for event in events:
+                name = event.object["metadata"].get("name", "")
+                if event.type in {"ADDED", "MODIFIED"}:
+                    found[name] = event.object
+                elif event.type == "DELETED":
+                    found.pop(name, None)
+                if holds(list(found.values())):
+                    return list(found.values())
         raise AssertionError("the watch ended")
 
     async def pods(self, job: str) -> list[Json]:

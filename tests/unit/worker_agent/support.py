@@ -27,6 +27,7 @@ from federation.jobs import batch_job
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import stop, until
 from worker_agent.agent import Agent, Settings
+from worker_agent.gates import Gates
 from worker_agent.workloads import Workloads
 
 Json = dict[str, Any]
@@ -202,7 +203,8 @@ class Worker:
         try:
             for informer in informers:
                 await informer.synced.wait()
-            tasks.append(asyncio.create_task(agent.run()))
+            runs = (agent.run(), agent.nodes.run(), Gates(client, agent).run())
+            tasks += [asyncio.create_task(run) for run in runs]
             yield agent
             for task in tasks:
                 assert not task.done(), task

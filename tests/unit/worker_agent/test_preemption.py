@@ -203,7 +203,7 @@ async def test_an_agent_that_restarts_between_decision_and_eviction() -> None:
         name = await running(worker, job("victim"))
         worker.fake.fail(lambda r: r.method == "PATCH" and r.url.path.endswith(name), how="hang")
         worker.add(job("urgent", of="high"))
-        await until(lambda: worker.agent.waits)
+        await until(lambda: worker.agent.waits and not any(f.times for f in worker.fake._faults))
         assert worker.started("victim")
     async with worker.running():
         await until(lambda: not worker.started("victim"))
