@@ -150,7 +150,7 @@ class Run:
                 self.evicted += len(fresh)
                 for holder in fresh:
                     self.scheduler.release(holder.uid, self.now)
-                    await self.scheduler.enqueue(self.running.pop(holder.uid)[1], self.now)
+                    self.scheduler.put(self.running.pop(holder.uid)[1], self.now)
             case Wait(_, _, _, requeue):
                 self.counts["parked"] += requeue in PARKING
 
@@ -173,7 +173,7 @@ class Run:
         while self.urgent * 9 < self.counts["admitted"] - self.evicted - self.urgent:
             self.urgent += 1
             item = workload(10_000_000 + self.urgent, self.queues, URGENT)
-            await self.scheduler.enqueue(item, self.now)
+            self.scheduler.put(item, self.now)
 
 
 async def measure(pending: int, queues: int, cohorts: int, *, pressure: bool) -> dict[str, Any]:
@@ -183,7 +183,7 @@ async def measure(pending: int, queues: int, cohorts: int, *, pressure: bool) ->
     gc.collect()
     tracemalloc.start()
     for item in workloads(pending, queues):
-        await run.scheduler.enqueue(item, run.now)
+        run.scheduler.put(item, run.now)
     gc.collect()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

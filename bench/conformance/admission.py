@@ -129,7 +129,7 @@ class _Simulation:
         match kind:
             case "delete":
                 job = self.jobs.pop(change)
-                await self.scheduler.drop(job.item.uid, self.now)
+                self.scheduler.take_out(job.item.uid, self.now)
                 self.scheduler.release(job.item.uid, self.now)
                 self.stopping = [name for name in self.stopping if name != change]
             case "patch":
@@ -139,7 +139,7 @@ class _Simulation:
             case "create":
                 job = _Job(self._pending(change))
                 self.jobs[job.item.name] = job
-                await self.scheduler.enqueue(job.item, self.now)
+                self.scheduler.put(job.item, self.now)
 
     def _pending(self, job: Json) -> Pending:
         meta = job["metadata"]
@@ -202,7 +202,7 @@ class _Simulation:
         job = self.jobs[name]
         job.admission, job.reason = None, Reason.PENDING_EVALUATION
         self.scheduler.release(job.item.uid, self.now)
-        await self.scheduler.enqueue(job.item, self.now)
+        self.scheduler.put(job.item, self.now)
 
     def found(self, name: str) -> Json:
         """A Job as the scenarios write it."""

@@ -141,14 +141,6 @@ class Scheduler:
 
     # The queues
 
-    async def enqueue(self, item: Pending, now: float) -> None:
-        """Make a workload wait, or take over what changed about one that waits."""
-        self.put(item, now)
-
-    async def drop(self, uid: str, now: float) -> None:
-        """A workload does not wait any more, for another reason than its admission."""
-        self.take_out(uid, now)
-
     def put(self, item: Pending, now: float) -> None:
         """Make a workload wait, or take over what changed about one that waits."""
         if self.items.get(item.uid) == item:
@@ -258,7 +250,7 @@ class Scheduler:
         """Try the first of every queue in which something changed since the last cycle.
 
         Admitted workloads are charged and out of the queues when this returns; whoever cannot
-        carry an admission out releases and enqueues it again. `ready` tells whether to go on.
+        carry an admission out releases it and puts it back. `ready` tells whether to go on.
 
         Raises IndexLost or IndexUnavailable: nothing was decided then, and `refill` has to follow.
         Everything but a second cycle may be called while one waits for the index.

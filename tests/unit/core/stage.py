@@ -167,7 +167,7 @@ class Stage:
         """Workloads come in, or change."""
         for item in items:
             self.known[item.uid] = item
-            await self.scheduler.enqueue(item, self.now)
+            self.scheduler.put(item, self.now)
 
     async def cycle(self) -> dict[str, str]:
         """One cycle, carried out."""
@@ -211,12 +211,12 @@ class Stage:
         """Evicted workloads have stopped: their quota is free, and they queue again."""
         for uid in uids:
             self.scheduler.release(uid, self.now)
-            await self.scheduler.enqueue(self.known[uid], self.now)
+            self.scheduler.put(self.known[uid], self.now)
 
     async def finish(self, *uids: str) -> None:
         """Workloads end, or are deleted."""
         for uid in uids:
-            await self.scheduler.drop(uid, self.now)
+            self.scheduler.take_out(uid, self.now)
             self.scheduler.release(uid, self.now)
 
     @property

@@ -247,6 +247,6 @@ async def stage_is_at_rest(stage: Stage) -> None:
         assert holder is not None
         other.scheduler.hold(holder)
     for held in stage.scheduler.items.values():
-        await other.scheduler.enqueue(held, stage.now)
+        other.scheduler.put(held, stage.now)
     await other.rest()
     assert [line for line in other.log if line.startswith("admit")] == []
