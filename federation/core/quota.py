@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from federation.core.types import ClusterQueue, Cohort, FlavorResource, Quota, ResourceGroup, Usage
 
 _NO_QUOTA = Quota(0)
+_DEEPEST = 200
+"""Levels of cohorts. Every decision walks all of them, some by recursion; nobody means that many."""
 
 
 @dataclass(slots=True, eq=False)
@@ -252,11 +254,14 @@ class QuotaTree:
 
 
 def _reaches_itself(name: str, parents: Mapping[str, str]) -> bool:
-    """Whether the way up from `name` never ends (it is in, or below, a cycle of cohorts)."""
+    """Whether the way up from `name` never ends (it is in, or below, a cycle of cohorts).
+
+    One that is too long to be walked is taken for such a way.
+    """
     seen: set[str] = set()
     current: str = name
     while current:
-        if current in seen:
+        if current in seen or len(seen) == _DEEPEST:
             return True
         seen.add(current)
         current = parents.get(current, "")

@@ -146,6 +146,20 @@ def test_a_cycle_of_cohorts(cohorts: list[Cohort]) -> None:
     assert tree.available("named", GPU) == 3
 
 
+@pytest.mark.parametrize(("depth", "free"), [(200, 7), (201, 0), (3000, 0)])
+def test_cohorts_that_are_too_deep(depth: int, free: int) -> None:
+    """They are taken for a cycle, in any order; up to there everything works."""
+    chain = [co(f"c{n:04}", 0, f"c{n + 1:04}") for n in range(depth - 1)]
+    top = co(f"c{depth - 1:04}", 3)
+    tree = QuotaTree([one("q", 4, "c0000"), one("top", 0, top.name)], [*reversed(chain), top])
+
+    assert tree.available("q", GPU) == free
+    assert ("q" in tree.cyclic) is (free == 0)
+    tree.add("q", {GPU: free})
+    assert tree.available("q", GPU) == 0
+    assert tree.available("top", GPU) == (0 if free else 3)
+
+
 def test_unknown_queues_are_ignored() -> None:
     """A queue that is deleted while jobs hold its quota takes the usage with it."""
     tree = QuotaTree([one("1", 5)])

@@ -69,6 +69,21 @@ async def test_a_cycle_of_cohorts(rules: Rules) -> None:
 
 
 @RULES
+async def test_cohorts_as_deep_as_can_be(rules: Rules) -> None:
+    """Decisions walk them all, to admit and to preempt."""
+    chain = [co(f"c{n}", 0, f"c{n + 1}") for n in range(199)]
+    policy = evicts(NEVER, ANY)
+    queues = [one("q", 4, "c0", preemption=policy), one("p", 0, "c5"), one("r", 2, "c199")]
+    stage = Stage(*chain, *queues, rules=rules)
+    await stage.submit(job("b", "p", 6))
+    await stage.rest()
+    await stage.submit(job("a", "q", 4))
+    await stage.rest()
+    assert stage.log == ["admit b", "evict b InCohortReclamation"]
+    consistent(stage)
+
+
+@RULES
 async def test_a_flavor_that_vanishes(rules: Rules) -> None:
     """Item 20: its queue admits nothing, what runs keeps its quota; it may come back."""
     queues = [one("q", 4, "c", preemption=evicts(LOWER, ANY)), one("p", 4, "c")]
