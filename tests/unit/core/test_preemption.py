@@ -232,6 +232,13 @@ IN_THE_COHORT = [
         evicts={"b2": RECLAIM},
     ),
     case(
+        "69: without borrowing first, though with it fewer would do",
+        *(*pair(ANY, within=LOWER), co("c", 3)),
+        *(holds("m1", "a", 1, -9), holds("m2", "a", 1, -9), holds("b6", "b", 6)),
+        wants=job("x", "a", 4, 1),
+        evicts={"m1": OWN, "m2": OWN},
+    ),
+    case(
         "21: and no more of the cohort than it borrows",
         *pair(ANY, within=LOWER),
         *(holds("mine", "a", 3, -1), holds("b1", "b", 4, 0, at=1.0), holds("b2", "b", 1, 0)),
@@ -318,6 +325,13 @@ WHILE_BORROWING = [
         *(one("b", 0, "c"), co("c", 4), holds("b2", "b", 2, 3), holds("b3", "b", 2, 4)),
         wants=job("x", "a", 2, 9),
         evicts={"b2": BORROWING},
+    ),
+    case(
+        "72: without borrowing when borrowing leads to nothing",
+        *pair(ANY, within=LOWER, borrowing=True, threshold=0),
+        *(holds("mine", "a", 2, -9), holds("b4", "b", 4, 5, at=1.0), holds("b2", "b", 2, 5)),
+        wants=job("x", "a", 3, 9),
+        evicts={"mine": OWN, "b2": RECLAIM},
     ),
     case(
         "71: equal priority is never evicted to borrow, although reclaim is Any",
