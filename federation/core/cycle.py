@@ -142,7 +142,7 @@ class _Cycle:
             text = f"ClusterQueue {queue.name} is stopped ({queue.stop})"
             return Wait(item, Reason.SUSPENDED, text, Requeue.GENERIC)
         if queue.name in snapshot.tree.cyclic:
-            text = f"the cohorts above {queue.name} form a cycle: break it"
+            text = f"the cohorts above {queue.name} form a cycle, or are nested too deep: break it"
             return Wait(item, Reason.SUSPENDED, text, Requeue.GENERIC)
         if not selects(queue.namespace_selector, snapshot.namespaces.get(item.namespace, {})):
             text = (
