@@ -214,6 +214,14 @@ TREES = [
         wants=job("x", "a", 2),
         evicts={"c1": RECLAIM, "d1": RECLAIM},
     ),
+    case(
+        "53: of a cohort and a queue with the same share, the cohort",
+        *(co("root"), co("left", 0, "root"), fair("a", 2, "root")),
+        *(fair("b", 2, "left"), fair("e", 2, "root")),
+        *(holds("b3", "b", 3, 9), holds("e3", "e", 3, 1)),
+        wants=job("x", "a", 1),
+        evicts={"b3": RECLAIM},
+    ),
 ]
 
 
