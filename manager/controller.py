@@ -135,8 +135,12 @@ class Controller:
         same = same and before.admission is after.admission and before.evicting == after.evicting
         if same and before.pods_ready == after.pods_ready:
             return
+        self.charge(uid, after)
+
+    def charge(self, uid: str, state: JobState) -> None:
+        """Have the scheduler charge what a job holds."""
         known = self.scheduler.holder(uid)
-        held = self.views.holder(uid, after)
+        held = self.views.holder(uid, state)
         if held == known:
             return
         if held is not None:

@@ -123,16 +123,16 @@ class Dispatcher:
 
     def _commit(self, fit: Fit) -> None:
         """Hand a decision over to the job's lifecycle, if the job still is what was decided on."""
-        item, choice, now = fit.item, fit.choice, time.time()
+        item, choice = fit.item, fit.choice
         assert choice is not None
-        state = self._controller.states.get(item.uid)
+        state = self._controller.states.get(item.uid) or JobState()
         link = self._clusters.links.get(choice.cluster)
-        if state is None or not state.queued or state.choice is not None:
-            self._scheduler.release(item.uid, now)
+        if not state.queued or state.choice is not None:
+            self._controller.charge(item.uid, state)  # what it holds otherwise, or nothing
             return
         if link is None:  # it was removed since the cycle
-            self._scheduler.release(item.uid, now)
-            self._scheduler.put(item, now)
+            self._controller.charge(item.uid, state)
+            self._scheduler.put(item, time.time())
             return
         link.ledger.offer(item.uid, choice)
         self._controller.feed(item.uid, on.Placed(fit.admission, choice))
@@ -141,13 +141,14 @@ class Dispatcher:
         """Have the victims evicted that are not yet; the preemptor is tried again by itself."""
         state = self._controller.states.get(preempt.item.uid)
         uid = state.record.uid if state and state.record else ""
+        scheduler = self._scheduler
         for victim in preempt.victims:
-            if not victim.holder.evicted:
-                text = preemption_message(
-                    preempt, victim.holder, victim.reason, self._scheduler.snapshot, uid
-                )
-                event = on.Evict(Reason.PREEMPTED.value, text, victim.reason.value)
-                self._controller.feed(victim.holder.uid, event)
+            held = scheduler.holder(victim.holder.uid)
+            if held is None or held.evicted:
+                continue
+            text = preemption_message(preempt, held, victim.reason, scheduler.snapshot, uid)
+            event = on.Evict(Reason.PREEMPTED.value, text, victim.reason.value)
+            self._controller.feed(held.uid, event)
 
     async def explain(self) -> None:
         """Tell workloads that have waited for a while what they wait for, until cancelled."""
