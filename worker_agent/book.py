@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from federation.edge.deletions import Deletions
 from federation.edge.resources import Json
 from federation.jobs.pods import PodDefaults
-from worker_agent.facts import WorkerJob, worker_job
+from worker_agent.facts import Asked, WorkerJob, alike, asked, worker_job
 
 
 class Book:
@@ -22,6 +22,7 @@ class Book:
         self.seen_version = 0
         self._changed, self._defaults = changed, defaults
         self._known_defaults: dict[str, PodDefaults] = {}
+        self._asked: dict[str, Asked] = {}
         self._newest: dict[str, int] = {}
         self._deleted = Deletions()
 
@@ -44,22 +45,30 @@ class Book:
             self.see(obj)
 
     def see(self, obj: Json) -> None:
-        """Take over what the API server says of one Job, unless newer is known."""
-        namespace = obj["metadata"]["namespace"]
+        """Take over what the API server says of one Job, unless that is known."""
+        meta = obj["metadata"]
+        known = self.jobs.get(meta["uid"])
+        if known is None or known.version < int(meta["resourceVersion"]):
+            self._read(obj)
+
+    def _read(self, obj: Json) -> None:
+        uid, namespace = obj["metadata"]["uid"], obj["metadata"]["namespace"]
         if namespace not in self._known_defaults:
             self._known_defaults[namespace] = self._defaults(namespace)
-        job = worker_job(obj, self._known_defaults[namespace])
-        if job is None or self._deleted.covers(job.uid, job.version):
+        before = self.bodies.get(uid)
+        if before is None or uid not in self._asked or not alike(before, obj):
+            self._asked[uid] = asked(obj, self._known_defaults[namespace])
+        job = worker_job(obj, self._asked[uid])
+        if job is None or self._deleted.covers(uid, job.version):
+            if uid not in self.jobs:
+                self._asked.pop(uid)
             return
-        known = self.jobs.get(job.uid)
-        if known is not None and known.version > job.version:
-            return
-        self.jobs[job.uid] = job
-        self.bodies[job.uid] = obj
+        self.jobs[uid] = job
+        self.bodies[uid] = obj
         if job.local_uid:
             attempt = max(self._newest.get(job.local_uid, 0), job.attempt)
             self._newest[job.local_uid] = attempt
-        self._changed(job.uid)
+        self._changed(uid)
 
     def refresh_defaults(self) -> None:
         """Read the Jobs again whose pods may request something else now."""
@@ -69,7 +78,8 @@ class Book:
         if changed:
             for body in list(self.bodies.values()):
                 if body["metadata"]["namespace"] in changed:
-                    self.see(body)
+                    self._asked.pop(body["metadata"]["uid"])
+                    self._read(body)
 
     def superseded(self, job: WorkerJob) -> bool:
         """Whether a later attempt of the same job is here."""
@@ -79,6 +89,7 @@ class Book:
         self._deleted.note(uid, version)
         job = self.jobs.pop(uid, None)
         self.bodies.pop(uid, None)
+        self._asked.pop(uid, None)
         if job is not None:
             self._newest.pop(job.local_uid, None)
         self._changed(uid)

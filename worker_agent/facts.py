@@ -13,9 +13,11 @@ from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet
 from federation.edge.resources import Json
 from federation.jobs import batch_job
+from federation.jobs.admission_note import original
 from federation.jobs.eviction_note import Eviction, read_eviction
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
 from federation.jobs.pods import PodDefaults
+from federation.jobs.scaling import reclaimable
 
 
 class Stage(Enum):
@@ -122,10 +124,52 @@ class WorkerJob:
         return self.pods.ready + self.pods.succeeded >= wanted
 
 
-def worker_job(job: Json, defaults: PodDefaults | None = None) -> WorkerJob | None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a Job asks for, and what it was given: the part of its facts that is dear to read.
+
+    `counts` has the part of its spec that says how many pods it asks for.
+    """
+
+    admission: Admission | None
+    pod_sets: tuple[PodSet, ...]
+    problem: str
+    counts: Json
+
+
+def asked(job: Json, defaults: PodDefaults | None = None) -> Asked:
+    """Read it; `defaults` are those of its namespace. The same for Jobs that are `alike`."""
+    meta = job["metadata"]
+    annotations = meta.get("annotations") or {}
+    note = annotations.get(Mirror.ADMISSION.value, "")
+    before = original(job)
+    rest = {key: text for key, text in annotations.items() if key != Mirror.ADMISSION}
+    before = {**before, "metadata": {**meta, "annotations": rest}}  # as it was before its start
+    problem = batch_job.pods_problem(before, defaults)
+    try:
+        sets = batch_job.pod_sets(before, defaults)
+    except QuantityError as error:
+        sets, problem = (), problem or f"a resource request is not valid: {error}"
+    counts = {key: before["spec"][key] for key in _COUNTS if key in before["spec"]}
+    return Asked(batch_job.decode_admission(note), sets, problem, counts)
+
+
+_COUNTS = ("parallelism", "completions")
+
+
+def alike(left: Json, right: Json) -> bool:
+    """Whether two versions of a Job ask for the same: the generation tells of any change of the
+    spec, but not of labels and annotations.
+    """
+    one, other = left["metadata"], right["metadata"]
+    fields = ("generation", "annotations", "labels")
+    return "generation" in one and all(one.get(key) == other.get(key) for key in fields)
+
+
+def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
     """Facts of a queue-labelled Job; None if another controller manages it.
 
-    `defaults` are those of its namespace.
+    `request` is what it asks for, if that has been read.
     """
     meta, spec, status = job["metadata"], job["spec"], job.get("status") or {}
     if spec.get("managedBy", JOB_CONTROLLER) != JOB_CONTROLLER:
@@ -134,7 +178,7 @@ def worker_job(job: Json, defaults: PodDefaults | None = None) -> WorkerJob | No
     local_uid = annotations.get(Mirror.LOCAL_UID.value, "")
     mirrored = bool(local_uid and labels.get(Label.MULTIKUEUE_ORIGIN.value))
     queued_at = annotations.get(Mirror.QUEUED_AT.value) if mirrored else None
-    sets, problem = _pods(job, defaults)
+    request = request or asked(job)
     return WorkerJob(
         uid=meta["uid"],
         key=ObjectKey(meta["namespace"], meta["name"]),
@@ -144,16 +188,16 @@ def worker_job(job: Json, defaults: PodDefaults | None = None) -> WorkerJob | No
         pod_class=spec["template"]["spec"].get("priorityClassName", ""),
         created=batch_job.timestamp(queued_at) or batch_job.timestamp(meta["creationTimestamp"]),
         suspended=bool(spec.get("suspend")),
-        pod_sets=sets,
-        reclaimable=batch_job.reclaimable_pods(job),
-        problem=problem,
+        pod_sets=request.pod_sets,
+        reclaimable=reclaimable(request.counts, spec, status),
+        problem=request.problem,
         mirrored=mirrored,
         local_uid=local_uid,
         attempt=mirrored_attempt(job),
         epoch=mirrored_epoch(job) if mirrored else 0,
         priority=mirrored_priority(job),
         preemptible=annotations.get(Option.NON_PREEMPTIBLE.value) != "true",
-        admission=batch_job.decode_admission(annotations.get(Mirror.ADMISSION.value, "")),
+        admission=request.admission,
         reserved=batch_job.timestamp(annotations.get(Mirror.RESERVED_AT.value)) or None,
         eviction=read_eviction(job),
         refused=annotations.get(Mirror.REFUSED.value, ""),
@@ -162,15 +206,6 @@ def worker_job(job: Json, defaults: PodDefaults | None = None) -> WorkerJob | No
         finished=batch_job.finished(status),
         terminating="deletionTimestamp" in meta,
     )
-
-
-def _pods(job: Json, defaults: PodDefaults | None) -> tuple[tuple[PodSet, ...], str]:
-    """The pod sets, and why they cannot be admitted anywhere ('' if they can)."""
-    problem = batch_job.pods_problem(job, defaults)
-    try:
-        return batch_job.pod_sets(job, defaults), problem
-    except QuantityError as error:
-        return (), problem or f"a resource request is not valid: {error}"
 
 
 def _status(status: Mapping[str, Any]) -> Pods:
