@@ -44,8 +44,11 @@ def evict_patch(record: Record, effect: do.Evict, now: str) -> Json:
         changes.append(condition(ConditionType.PREEMPTED, True, effect.cause, effect.message))
     if record.binding is None:
         changes.append(_requeued(effect.reason, effect.message))
-    old = {ConditionType.EVICTED, ConditionType.PREEMPTED} if preempted else {ConditionType.EVICTED}
-    dropped = {kind.value for kind in {*old, ConditionType.DEACTIVATION_TARGET}}
+    dropped = {ConditionType.EVICTED.value}
+    if preempted:
+        dropped.add(ConditionType.PREEMPTED.value)
+    if effect.reason.startswith(Reason.DEACTIVATED):
+        dropped.add(ConditionType.DEACTIVATION_TARGET.value)
     checks = reset(record.life.checks, moment(now) or 0.0)
     fields: Json = {
         # Each eviction has a time of its own, also one after the other.

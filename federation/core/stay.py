@@ -51,7 +51,8 @@ def judge(
     state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules
 ) -> Judgement:
     """What is to be done about how long the job stays."""
-    if state.eviction is not None and not record.life.evicted:
+    deactivated = not record.active or record.life.target is not None  # that comes first
+    if state.eviction is not None and not record.life.evicted and not deactivated:
         return Judgement((do.Evict(*state.eviction, record.life.requeue),))
     unready = _unready(state, record, rules)
     if unready:

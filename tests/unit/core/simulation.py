@@ -696,7 +696,8 @@ class World:
         match effect:
             case do.Admit(cluster):
                 ready = state.pods_ready if waits else None
-                return records.admit_patch(record, cluster, OWN, ready, now)
+                own = self._queues().own_check
+                return records.admit_patch(record, cluster, own, ready, now)
             case do.FinishWorkload(reason):
                 return records.finish_patch(record, reason, "", now, waits and reason == "Complete")
             case do.Evict():
@@ -922,6 +923,11 @@ class World:
             assert (bound.cluster, bound.attempt) == (cluster, mirrored_attempt(job))
 
     # The end
+
+    def bring_up(self) -> None:
+        """Have the job run with its pods up, as it does when nothing goes wrong."""
+        while not self.pods:
+            assert self._advance(), "the job does not start"
 
     def settle(self, limit: int = 600) -> None:
         """Faults stop, agents admit, pods succeed: drive everything until nothing is left to do."""

@@ -183,6 +183,10 @@ LEAVING: dict[str, tuple[JobState, Effects]] = {
             ),
         ),
     ),
+    "wanted by another one, and deactivated: that comes first": (
+        known(STARTED, but(ADMITTED, target=Why("X", "why")), RUNNING, eviction=VICTIM),
+        (do.SetActive(False),),
+    ),
     "its time is over": (
         known(
             STARTED,

@@ -133,12 +133,19 @@ def simulate(
     choices: list[int],
     workers: tuple[str, ...] = ("a", "b"),
     setting: Setting | None = None,
+    *,
+    running: bool = False,
 ) -> list[str]:
-    """Do what the choices say, then let everything come to rest; what happened, by name."""
+    """Do what the choices say, then let everything come to rest; what happened, by name.
+
+    They begin with a new job, or with one that is `running`.
+    """
     world = World(workers, setting)
     story: list[str] = []
     try:
         world.submit()
+        if running:
+            world.bring_up()
         for choice in choices:
             _, name, act = choose(actions(world), choice)
             story.append(name)
@@ -159,11 +166,14 @@ def simulate(
     st.lists(st.integers(0, 2**16), max_size=60),
     st.sampled_from([("a", "b"), ("a", "b", "c")]),
     st.builds(Setting, *[st.booleans()] * 4),
+    st.booleans(),
 )
-def test_whatever_happens(choices: list[int], workers: tuple[str, ...], setting: Setting) -> None:
+def test_whatever_happens(
+    choices: list[int], workers: tuple[str, ...], setting: Setting, running: bool
+) -> None:
     """Never two copies that run, no stuck state, nothing left, quota given back.
 
     See `World.check` and `World.check_end` for the list. FEDQ_SIMULATIONS sets how many lives are
     lived; a nightly run has thousands.
     """
-    simulate(choices, workers, setting)
+    simulate(choices, workers, setting, running=running)
