@@ -20,6 +20,7 @@ from federation.core.queueing import PendingIndex
 from federation.core.quota import QuotaTree
 from federation.core.searches import Searches
 from federation.core.snapshot import Snapshot
+from federation.core.turns import Turns
 from federation.core.types import Holder, Pending
 from federation.core.world import World as World
 from federation.core.world import changed_queues
@@ -37,7 +38,9 @@ class Scheduler:
 
     def __init__(self, index: PendingIndex, reactivation_s: float = REACTIVATION_S) -> None:
         self.cycles = 0
-        self.snapshot = Snapshot({}, {}, {}, QuotaTree(()))
+        self.turns = Turns()
+        """What LocalQueues used, where they take turns."""
+        self.snapshot = Snapshot({}, {}, {}, QuotaTree(()), usages=self.turns.usages)
         self._delay = reactivation_s
         self._world = World()
         self._trees: dict[str, list[str]] = {}
@@ -78,7 +81,10 @@ class Scheduler:
         for name in sorted(world.queues):
             if self._active(name):
                 self._trees.setdefault(tree.root(name), []).append(name)
-        self._lines.configure(world.queues, now)
+            else:
+                self.snapshot.inactive.add(name)
+        self.turns.configure(world, self._holders)
+        self._lines.configure({name: world.goes_by_usage(name) for name in world.queues}, now)
         changed = changed_queues(before, world)
         moved = {
             name
@@ -113,6 +119,7 @@ class Scheduler:
         self._queue_of[holder.uid] = queue
         self.snapshot.tree.add(queue, holder.usage)
         self.snapshot.take_places(holder.admission)
+        self.turns.hold(holder)
         self._searches.quota_changed(queue)
         self._touch(queue)
 
@@ -122,6 +129,7 @@ class Scheduler:
         if holder is None:
             return
         self._uncharge(holder)
+        self.turns.release(uid)
         self._searches.quota_changed(holder.cluster_queue)
         self._touch(holder.cluster_queue)
         self.wake(holder.cluster_queue, now)
@@ -182,6 +190,8 @@ class Scheduler:
     def due(self) -> float | None:
         """When time alone asks for a cycle."""
         times = [*self._reactivations.values(), *(at for at, _ in self._alarms[:1])]
+        if (sample := self.turns.due()) is not None:
+            times.append(sample)
         return min(times, default=None)
 
     @property
@@ -212,6 +222,8 @@ class Scheduler:
             _, uid = heapq.heappop(self._alarms)
             if uid in self.items:
                 self._again(self.items[uid], now)
+        for queue in sorted(self.turns.sample(now, self._holders)):
+            self._touch(queue)  # others may be first now
 
     def _again(self, item: Pending, now: float) -> None:
         """Look at a workload whose time has come, parked or not."""
@@ -350,5 +362,6 @@ class Scheduler:
                 usage=fit.admission.usage(),
                 preemptible=item.preemptible,
                 pods_ready=not self._world.rules.block_admission,
+                admitted=False,
             )
         )

@@ -36,6 +36,8 @@ class Snapshot:
     rules: Rules = field(default_factory=Rules)
     topologies: Mapping[str, FlavorTopology] = field(default_factory=dict)
     usages: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    inactive: set[str] = field(default_factory=set)
+    """Queues that take no part: their quota and usage count, but nobody there is a candidate."""
     gone: set[str] = field(default_factory=set)
     """UIDs of those whose leaving is assumed at the moment: they cannot leave once more."""
     pools: dict[object, list[Holder]] | None = None

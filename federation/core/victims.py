@@ -78,10 +78,11 @@ def candidates(
 def holders_of(
     snapshot: Snapshot, queues: Iterable[str], scarce: frozenset[FlavorResource]
 ) -> list[Holder]:
-    """All in these queues that hold some of what is scarce."""
+    """All in these queues, as far as they are active, that hold some of what is scarce."""
     return [
         holder
         for queue in queues
+        if queue not in snapshot.inactive
         for holder in snapshot.holders.get(queue, {}).values()
         if not scarce.isdisjoint(holder.usage)
     ]

@@ -105,16 +105,16 @@ class Duel:
             case "wait":
                 self.now += details[0]
             case "arrive":
-                await self._arrive(details[0])
+                self._arrive(details[0])
             case "edit":
                 kind, name, data = details
                 self._edit(kind, name, data)
             case "drop" | "update":
                 if uid := self._chosen(details[0], self.model.waiting):
-                    await self._change_waiting(what, uid, *details[1:])
+                    self._change_waiting(what, uid, *details[1:])
             case _:
                 if uid := self._chosen(details[0], self._holders_for(what)):
-                    await self._change_holder(what, uid, *details[1:])
+                    self._change_holder(what, uid, *details[1:])
 
     def _chosen(self, number: int, uids: Iterable[str]) -> str:
         found = sorted(uids)
@@ -151,26 +151,26 @@ class Duel:
             self.objects[kind][name] = data
         self._configure()
 
-    async def _arrive(self, name: str) -> None:
+    def _arrive(self, name: str) -> None:
         if name in self.model.waiting or name in self.model.holders:
             return
-        await self._enqueue(read.job(name, self.scenario["jobs"][name]))
+        self._enqueue(read.job(name, self.scenario["jobs"][name]))
 
-    async def _enqueue(self, item: Pending) -> None:
+    def _enqueue(self, item: Pending) -> None:
         self.generations += 1
         item = replace(item, generation=self.generations)
         self.items[item.uid] = item
         self.model.enqueue(item, self.now)
-        await self.core.enqueue(item, self.now)
+        self.core.put(item, self.now)
 
-    async def _change_waiting(self, what: str, uid: str, fields: Json | None = None) -> None:
+    def _change_waiting(self, what: str, uid: str, fields: Json | None = None) -> None:
         if what == "drop":
             self.model.drop(uid, self.now)
-            await self.core.drop(uid, self.now)
+            self.core.take_out(uid, self.now)
         else:
-            await self._enqueue(replace(self.items[uid], **fields or {}))
+            self._enqueue(replace(self.items[uid], **fields or {}))
 
-    async def _change_holder(self, what: str, uid: str, backoff: float = 0) -> None:
+    def _change_holder(self, what: str, uid: str, backoff: float = 0) -> None:
         holder = self.model.holders[uid]
         match what:
             case "evict":
@@ -184,7 +184,7 @@ class Duel:
                 item = self.items[uid]
                 if backoff:
                     item = replace(item, not_before=self.now + backoff, created=self.now)
-                await self._enqueue(item)
+                self._enqueue(item)
 
     def _hold(self, holder: Holder) -> None:
         self.model.hold(holder)
@@ -205,7 +205,7 @@ class Duel:
                 if idle > SPIN_ROUNDS:
                     raise Mismatch("spin", "cycles without an effect go on for ever")
             elif stopping := self._holders_for("stop"):
-                await self._change_holder("stop", stopping[0])
+                self._change_holder("stop", stopping[0])
             elif (due := self.core.due()) is not None:
                 self.now = max(self.now, due)
                 await self.cycle()

@@ -53,7 +53,7 @@ from federation.core.types import (
 Json = dict[str, Any]
 LEVEL = "block"
 AMPLE = 10**12
-RESOURCES = ("cpu", "memory", "example.com/gpu", "pods")
+RESOURCES = ("cpu", "memory", "example.com/gpu", "example.com/undeclared", "pods")
 START_S = 1_000_000.0
 """When scenarios begin; jobs are created `created` seconds later."""
 
