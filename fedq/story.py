@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from federation.api.names import Label
-from federation.core.plan import ANSWER_S
+from federation.core.bound import ANSWER_S
 from federation.core.quantity import format_quantity, parse_quantity
 from fedq.jobview import JobState, JobView
 from fedq.output import age

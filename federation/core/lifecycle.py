@@ -51,7 +51,7 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
         case on.LocalSeen(local):
             return _local_seen(state, local)
         case on.RecordSeen(record):
-            return _record_seen(state, record)
+            return _record_seen(state, record, now)
         case on.RemoteSeen(remote):
             return _remote_seen(state, remote, now)
         case on.RemoteAbsent(cluster, version):
@@ -123,7 +123,7 @@ def _queue_view(local: LocalJob) -> object:
     return (local.queue, local.priority_class, local.pod_sets)
 
 
-def _record_seen(state: JobState, record: Record | None) -> JobState:
+def _record_seen(state: JobState, record: Record | None, now: float) -> JobState:
     known = state.record
     if known and record and (record.version < known.version):
         return state
@@ -141,11 +141,20 @@ def _record_seen(state: JobState, record: Record | None) -> JobState:
                 eviction=None,
                 cannot_start="",
             )
+            state = _remember(state, known, now)
     else:
         state = replace(state, admission=None, choice=None, waits=("", ""), why=None, queued=False)
     if record is not None and record.life.evicted:
         state = replace(state, eviction=None)
     return _note_running(state)
+
+
+def _remember(state: JobState, left: Record, now: float) -> JobState:
+    """A cluster that evicted the job by itself is not asked again at once."""
+    reason = Reason.EVICTED_ON_WORKER_CLUSTER
+    if left.binding is None or left.life.evicted != reason:
+        return state
+    return _refuse(state, left.binding.cluster, reason, left.evicted_message, now)
 
 
 def _note_running(state: JobState) -> JobState:

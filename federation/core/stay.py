@@ -145,3 +145,11 @@ def earlier(first: float | None, second: float | None) -> float | None:
     if first is None or second is None:
         return first if second is None else second
     return min(first, second)
+
+
+def held_text(record: Record) -> str:
+    """Why a job that is deactivated waits, and for what."""
+    why = record.evicted_message or "The workload is deactivated"
+    return (
+        f"{why}: unsuspend the Job, or set spec.active of the Workload to true, to queue it again"
+    )

@@ -495,6 +495,15 @@ def test_the_next_attempt_knows_nothing_of_it() -> None:
     assert (state.eviction, state.cannot_start, state.deadline) == (None, "", None)
 
 
+def test_a_cluster_that_evicts_is_not_asked_again_at_once() -> None:
+    """It would be for the same reason; other evictions say nothing about the cluster."""
+    for reason, refused in (("EvictedOnWorkerCluster", ["a"]), ("Preempted", [])):
+        state = known(local(), evicted(reason), copy(gone=True))
+        state, _ = go(state, on.RecordSeen(record(attempt=1, evicted=reason, version=21)))
+        assert list(state.refusals) == refused
+        assert all(refusal.until == NOW + 1 for refusal in state.refusals.values())
+
+
 # Offers after checks
 
 

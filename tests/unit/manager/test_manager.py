@@ -8,6 +8,7 @@ import pytest
 
 from federation.api import record as records
 from federation.api.names import FEDQ_NAMESPACE, Label, Mirror
+from federation.core.policies import PodsReady
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import (
@@ -24,14 +25,18 @@ from manager.link import ClusterLink
 from manager.protocol import Health
 from manager.queue_health import QueueHealth
 from manager.queue_status import QueueStatus
+from manager.settings import Policies
 from tests.unit.manager.federation import ORIGIN, FakeRuntime, Federation, writes
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import custom, job
 
 
-async def test_the_whole_way() -> None:
-    """Submitted → bound → offered → admitted → status → complete → copy removed."""
-    world = Federation("a")
+@pytest.mark.parametrize("pods_ready", [None, PodsReady()])
+async def test_the_whole_way(pods_ready: PodsReady | None) -> None:
+    """Submitted → bound → offered → admitted → status → complete → copy removed; in no more writes
+    where pods have to be ready.
+    """
+    world = Federation("a", policies=Policies(pods_ready=pods_ready))
     async with world.running():
         world.submit()
         worker = await world.offered()

@@ -1,0 +1,203 @@
+"""What is to be done about a job that is bound to a cluster: offer, admit, follow, stop, let go.
+
+The quota is held until the copy has stopped: nothing here frees it by a timer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from federation.core import effects as do
+from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
+from federation.core.reasons import Reason
+from federation.core.stay import (
+    Judgement,
+    LifeRules,
+    checked,
+    checks_differ,
+    earlier,
+    held_text,
+    judge,
+    readiness,
+)
+
+ANSWER_S = 10.0
+"""How long an offer may stay unanswered before it is withdrawn."""
+
+Plan = tuple[JobState, tuple[do.Effect, ...]]
+"""The state, and what is to be done; () is to wait for a fact, or for the time `due`."""
+
+
+def remove(copy: RemoteJob) -> do.RemoveRemote:
+    """Delete a copy; one that may have pods is deleted so that `gone` means stopped.
+
+    A suspended one that the agent may yet start is deleted only as it was seen: if it has been
+    started meanwhile, the deletion fails and is planned again, for a copy with pods.
+    """
+    stopping = copy.status.get("active") or copy.status.get("terminating")
+    pods = not copy.finished and (not copy.suspended or bool(stopping))
+    settled = pods or copy.finished or copy.refused
+    return do.RemoveRemote(copy.cluster, copy.uid, None if settled else copy.version, wait=pods)
+
+
+def plan_bound(
+    state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules
+) -> Plan:
+    """What is next for a job that is bound, whether it runs or not."""
+    copy = state.remote
+    if copy is not None and copy.finished:
+        return _finish(state, local, record, copy, now, rules)
+    if _wish(state, local, record, copy):
+        return state, (do.SetActive(False),)
+    judged = judge(state, local, record, now, rules)
+    if judged.effects:
+        return state, judged.effects
+    state = replace(state, due=judged.wake_at)
+    leaves = bool(record.life.evicted) or judged.release is not None
+    if copy is None:
+        return _unknown(state, record, leaves)
+    if copy.gone:
+        return _gone(state, local, record, copy, judged)
+    if copy.terminating:
+        return state, ()
+    if record.life.evicted or copy.refused:
+        return state, (remove(copy),)
+    if copy.suspended and record.admitted:
+        return state, (_evicted_there(record, copy),)
+    if copy.suspended and (leaves or copy.evicted):
+        return state, (remove(copy),)
+    if not leaves and checks_differ(state, record):
+        return state, (do.SyncChecks(),)
+    if copy.suspended:
+        return _await_answer(state, copy, now)
+    return _running(state, local, record, copy, now, rules)
+
+
+def _wish(state: JobState, local: LocalJob, record: Record, copy: RemoteJob | None) -> bool:
+    """Whether somebody suspended the job while it ran: it is to be held.
+
+    What leaves already is suspended by ourselves.
+    """
+    started = record.admitted and (state.was_running or local.started)
+    leaves = record.life.evicted or not record.active
+    return local.suspended and started and not leaves and copy is not None
+
+
+def _unknown(state: JobState, record: Record, leaves: bool) -> Plan:
+    """Of an admitted copy a listing of the cluster will tell. An offer may have been made or not:
+    to make it again is what tells.
+    """
+    if record.admitted or not (leaves or checked(state, record)):
+        return state, ()
+    if state.cannot_start and not leaves:
+        return state, (do.FailToStart(state.cannot_start),)
+    return _offer(state, record, void=leaves)
+
+
+def _offer(state: JobState, record: Record, *, void: bool = False) -> Plan:
+    """From now on there may be a copy, whatever was known before."""
+    assert record.binding is not None
+    bound = record.binding
+    others = {name: copy for name, copy in state.remotes.items() if name != bound.cluster}
+    return replace(state, remotes=others), (do.Offer(bound.cluster, bound.attempt, void),)
+
+
+def _gone(
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, judged: Judgement
+) -> Plan:
+    if record.life.evicted or judged.release is not None:
+        return _unbind(state, local, record, copy, judged)
+    if record.admitted:
+        return state, (_evicted_there(record, copy),)
+    if copy.uid or copy.refused:
+        return _unbind(state, local, record, copy, judged)
+    if checks_differ(state, record):
+        return state, (do.SyncChecks(),)
+    return _offer(state, record) if checked(state, record) else (state, ())
+
+
+def _evicted_there(record: Record, copy: RemoteJob) -> do.Evict:
+    """The worker stopped what ran there; its queue may have said why."""
+    where = f"the copy on cluster {copy.cluster}, attempt {copy.attempt}"
+    eviction = copy.evicted or Eviction("", "")
+    text = f"{where} was stopped or deleted there"
+    if eviction.reason:
+        text = f"{where} was evicted there: {eviction.message}"
+    reason = Reason.EVICTED_ON_WORKER_CLUSTER
+    return do.Evict(reason, text, eviction.reason, record.life.requeue)
+
+
+def _await_answer(state: JobState, copy: RemoteJob, now: float) -> Plan:
+    deadline = max(state.deadline or now + ANSWER_S, copy.deciding_until)
+    state = replace(state, deadline=deadline, due=earlier(state.due, deadline))
+    if now < deadline:
+        return state, ()
+    return replace(state, deadline=None), (remove(copy),)
+
+
+def _running(
+    state: JobState,
+    local: LocalJob,
+    record: Record,
+    copy: RemoteJob,
+    now: float,
+    rules: LifeRules,
+) -> Plan:
+    assert record.binding is not None
+    effects: list[do.Effect] = []
+    if not record.admitted:
+        effects.append(do.Admit(record.binding.cluster))
+    if local.suspended:
+        effects.append(do.SetSuspend(False))
+    if state.shown != copy.version and rules.behind(local, copy):
+        effects.append(do.SyncStatus(record.binding.cluster))
+        state = replace(state, shown=copy.version)
+    ready, at = readiness(record, copy, now, rules)
+    if ready and not copy.finished:
+        effects.append(do.SetPodsReady(True))
+    return replace(state, deadline=None, due=earlier(state.due, at)), tuple(effects)
+
+
+def _finish(
+    state: JobState,
+    local: LocalJob,
+    record: Record,
+    copy: RemoteJob,
+    now: float,
+    rules: LifeRules,
+) -> Plan:
+    """Result first, then the record, then the copy may go: a crash in between loses nothing."""
+    state, effects = _running(state, local, record, copy, now, rules)
+    return replace(state, due=None), (*effects, do.FinishWorkload(copy.finished))
+
+
+def _unbind(
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, judged: Judgement
+) -> Plan:
+    effects: list[do.Effect] = []
+    if not local.suspended:
+        effects.append(do.SetSuspend(True))
+    if not local.suspended or local.started:
+        effects.append(do.ResetStatus())
+    reason, message = _unbind_reason(state, record, copy, judged)
+    effects.append(do.Unbind(reason, message, evicted=bool(record.life.evicted)))
+    return state, tuple(effects)
+
+
+def _unbind_reason(
+    state: JobState, record: Record, copy: RemoteJob, judged: Judgement
+) -> tuple[str, str]:
+    refusal = state.refusals.get(copy.cluster)
+    where = f"cluster {copy.cluster}, attempt {copy.attempt}"
+    if record.life.evicted:
+        if not record.active:
+            return Reason.DEACTIVATED, held_text(record)
+        return Reason.PENDING_EVALUATION, record.evicted_message
+    if judged.release is not None:
+        return judged.release
+    if copy.evicted is not None:
+        return Reason.EVICTED_ON_WORKER_CLUSTER, f"{where}: {copy.evicted.message}"
+    if refusal is not None or copy.refused:
+        told = refusal.message if refusal is not None else copy.refused
+        return Reason.REFUSED_BY_WORKER_CLUSTER, f"{where}: {told}"
+    return Reason.WITHDRAWN_FROM_WORKER_CLUSTER, f"{where}: no answer within {ANSWER_S:.0f} s"
