@@ -20,14 +20,13 @@ Amounts = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class UsageState:
-    """Of one LocalQueue: use that ages, when it was sampled, and penalties by workload UID.
-
-    A penalty stands from the reservation of quota until the workload is admitted.
+    """Of one LocalQueue: use that ages, when it was sampled, and what is asked for by workloads
+    that have reserved quota and are not admitted yet.
     """
 
     consumed: Amounts = field(default_factory=dict)
     sampled_at: float | None = None
-    penalties: Mapping[str, Amounts] = field(default_factory=dict)
+    assumed: Mapping[str, int] = field(default_factory=dict)
 
 
 def aging(elapsed_s: float, rules: FairUsage) -> float:
@@ -45,6 +44,12 @@ def sample_at(state: UsageState, rules: FairUsage) -> float | None:
     return None if state.sampled_at is None else state.sampled_at + rules.sampling_s
 
 
+def is_due(state: UsageState, now: float, rules: FairUsage) -> bool:
+    """Whether a sample is to be taken now; also when the clock went back behind the last one."""
+    at = state.sampled_at
+    return at is None or not at <= now < at + rules.sampling_s
+
+
 def sampled(
     state: UsageState, admitted: Mapping[str, int], now: float, rules: FairUsage
 ) -> UsageState:
@@ -60,42 +65,40 @@ def sampled(
         return replace(state, consumed=_sum(state.consumed, start), sampled_at=now)
     if now < state.sampled_at:
         return replace(state, sampled_at=now)
-    if now < state.sampled_at + rules.sampling_s:
+    if not is_due(state, now, rules):
         return state
     new = aging(now - state.sampled_at, rules)
     consumed = _sum(_times(state.consumed, 1.0 - new), _times(admitted, new))
     return replace(state, consumed=consumed, sampled_at=now)
 
 
-def assumed(
-    state: UsageState, uid: str, requests: Mapping[str, int], rules: FairUsage
-) -> UsageState:
-    """The state once a workload of these total requests is about to be admitted."""
-    penalty = _times(requests, aging(rules.sampling_s, rules))
-    return replace(state, penalties={**state.penalties, uid: penalty})
+def assumed(state: UsageState, requests: Mapping[str, int]) -> UsageState:
+    """The state once a workload of these total requests has reserved quota."""
+    return replace(state, assumed=_plus(state.assumed, requests, 1))
 
 
-def admitted(state: UsageState, uid: str) -> UsageState:
-    """The state once that workload is admitted: its penalty becomes use."""
-    penalty = state.penalties.get(uid)
-    if penalty is None:
-        return state
-    return replace(dropped(state, uid), consumed=_sum(state.consumed, penalty))
+def dropped(state: UsageState, requests: Mapping[str, int]) -> UsageState:
+    """The state without such a workload: its admission failed, it ended or it moved."""
+    return replace(state, assumed=_plus(state.assumed, requests, -1))
 
 
-def dropped(state: UsageState, uid: str) -> UsageState:
-    """The state without a workload's penalty: its admission failed, it ended or it moved."""
-    if uid not in state.penalties:
-        return state
-    rest = {other: amounts for other, amounts in state.penalties.items() if other != uid}
-    return replace(state, penalties=rest)
+def admitted(state: UsageState, requests: Mapping[str, int], rules: FairUsage) -> UsageState:
+    """The state once such a workload is admitted: its penalty becomes use."""
+    return replace(
+        dropped(state, requests), consumed=_sum(state.consumed, penalty(requests, rules))
+    )
+
+
+def penalty(requests: Mapping[str, int], rules: FairUsage) -> Amounts:
+    """What requests count until they are sampled: as if they had been in use for an interval."""
+    return _times(requests, aging(rules.sampling_s, rules))
 
 
 def weighted_usage(state: UsageState, weight: float, rules: FairUsage) -> float:
     """What LocalQueues are ordered by, least first; infinite for a weight of 0 or less."""
     if weight <= 0:
         return math.inf
-    total = _sum(state.consumed, *state.penalties.values())
+    total = _sum(state.consumed, penalty(state.assumed, rules))
     terms = (_units(name, total[name]) * rules.weights.get(name, 1.0) for name in sorted(total))
     return sum(terms, 0.0) / weight
 
@@ -115,3 +118,12 @@ def _sum(*parts: Amounts) -> dict[str, float]:
         for name, amount in part.items():
             total[name] = total.get(name, 0.0) + amount
     return total
+
+
+def _plus(total: Mapping[str, int], amounts: Mapping[str, int], sign: int) -> dict[str, int]:
+    """Exact, so that what was added can be taken away again; resources of which nothing is left
+    are not named.
+    """
+    names = [*total, *(name for name in amounts if name not in total)]
+    found = {name: total.get(name, 0) + sign * amounts.get(name, 0) for name in names}
+    return {name: amount for name, amount in found.items() if amount}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from federation.core.cycle import Wait
 from federation.core.queueing import Entry, PendingIndex, entry, shape_of
-from federation.core.types import ClusterQueue, Pending
+from federation.core.types import Pending
 
 Usages = Mapping[tuple[str, str], float]
 """What LocalQueues used lately, by namespace and name."""
@@ -52,13 +52,14 @@ class Lines:
         self.items: dict[str, Pending] = {}
         """All that waits, by UID."""
         self._index, self._charged, self._touch = index, charged, touch
-        self._queues: Mapping[str, ClusterQueue] = {}
+        self._queues: Mapping[str, bool] = {}
         self._lines: defaultdict[str, _Line] = defaultdict(_Line)
         self._members: dict[str, str] = {}
 
-    def configure(self, queues: Mapping[str, ClusterQueue], now: float) -> None:
-        """Take over changed queues. Where LocalQueues begin, or cease, to take turns, workloads
-        change lines. Of a queue that is gone only its workloads are remembered.
+    def configure(self, queues: Mapping[str, bool], now: float) -> None:
+        """Take over changed queues, by name: whether the LocalQueues of each take turns. Where
+        they begin, or cease, to do so, workloads change lines. Of a queue that is gone only its
+        workloads are remembered.
         """
         before, self._queues = self._queues, queues
         for name in (before.keys() - queues.keys()) & self._lines.keys():
@@ -66,7 +67,7 @@ class Lines:
             self._index.reactivate(sorted(line.aside))
             line.forget()
             line.sticky = ""
-        moved = {name for name in queues if _turns(before, name) is not _turns(queues, name)}
+        moved = {name for name, turns in queues.items() if before.get(name, False) is not turns}
         for name in moved & self._lines.keys():
             line = self._lines[name]
             self._index.reactivate(sorted(line.aside))
@@ -120,7 +121,7 @@ class Lines:
 
     def _part(self, item: Pending) -> str:
         """Where it stands in the index: LocalQueues that take turns have a line each."""
-        if not _turns(self._queues, item.cluster_queue):
+        if not self._queues.get(item.cluster_queue, False):
             return item.cluster_queue
         return f"{item.cluster_queue}|{item.namespace}/{item.local_queue}"
 
@@ -267,12 +268,6 @@ class Lines:
             for item in self.items.values()
             if item.not_before <= now
         )
-
-
-def _turns(queues: Mapping[str, ClusterQueue], name: str) -> bool:
-    """Whether the LocalQueues of a ClusterQueue take turns by what they used."""
-    queue = queues.get(name)
-    return queue is not None and queue.usage_based
 
 
 def _local(part: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from federation.core.fair_usage import UsageState
 from federation.core.policies import (
     AdmissionCheck,
     FlavorFungibility,
@@ -111,6 +112,8 @@ class LocalQueue:
     stop: StopPolicy = StopPolicy.NONE
     fair_weight: float = 1.0
     preemptible: bool | None = None
+    used: UsageState | None = field(default=None, compare=False)
+    """What its status says it used, for who knows nothing better; no part of what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +268,7 @@ class Holder:
 
     `created` is the queue timestamp, `reserved` when quota was reserved (whole seconds; None
     while that is not written yet). `evicted` ones are being stopped and still hold their quota.
+    `admitted` is whether it is known to have been admitted, and not only to hold quota.
     """
 
     uid: str
@@ -279,6 +283,7 @@ class Holder:
     evicted: bool = False
     preemptible: bool = True
     pods_ready: bool = True
+    admitted: bool = True
     rank: tuple[bool, int, float, str] = field(init=False, repr=False, compare=False)
     """Order among victims: evicted first, lowest priority, latest reservation, UID."""
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from federation.core.policies import Rules
+from federation.core.policies import FairUsage, Rules
 from federation.core.quota import QuotaTree
 from federation.core.topology import FlavorTopology
-from federation.core.types import ClusterQueue, Cohort, ResourceFlavor
+from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     """The queue objects. `namespaces` are labels by name, `topologies` by flavor, `inactive` the
     queues that admit nothing for a reason that cannot be seen here (their checks are not there).
+    `fair_usage` is admission fair sharing, None if it is off; nothing else needs `local_queues`.
     """
 
     queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
@@ -24,6 +25,13 @@ class World:
     topologies: Mapping[str, FlavorTopology] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
     inactive: frozenset[str] = frozenset()
+    fair_usage: FairUsage | None = None
+    local_queues: Mapping[tuple[str, str], LocalQueue] = field(default_factory=dict)
+
+    def goes_by_usage(self, name: str) -> bool:
+        """Whether the LocalQueues of a ClusterQueue take turns, by what they used."""
+        queue = self.queues.get(name)
+        return self.fair_usage is not None and queue is not None and queue.usage_based
 
 
 def changed_queues(before: World, after: World) -> set[str]:

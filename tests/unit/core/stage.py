@@ -9,7 +9,7 @@ from typing import Any
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Wait, run_cycle
 from federation.core.nomination import nominate
-from federation.core.policies import FairStrategy, Rules
+from federation.core.policies import FairStrategy, FairUsage, Rules
 from federation.core.queueing import MemoryIndex, PendingIndex
 from federation.core.quota import QuotaTree
 from federation.core.scheduler import Scheduler, World
@@ -20,6 +20,7 @@ from federation.core.types import (
     Cohort,
     FlavorResource,
     Holder,
+    LocalQueue,
     Pending,
     PodSet,
     ResourceFlavor,
@@ -28,17 +29,33 @@ from federation.core.types import (
 FAIR = Rules(fair_strategies=tuple(FairStrategy))
 """Fair sharing with both strategies, in their usual order."""
 
-Thing = ClusterQueue | Cohort | ResourceFlavor | Holder
+HALVES = FairUsage(half_life_s=300.0, sampling_s=300.0)
+"""A sample every half-life: each halves the past, and a penalty is half of what is asked for."""
+
+Thing = ClusterQueue | Cohort | LocalQueue | ResourceFlavor | Holder
 
 
-def world(*things: Thing, rules: Rules | None = None, lost: Iterable[str] = ()) -> World:
+def world(
+    *things: Thing,
+    rules: Rules | None = None,
+    lost: Iterable[str] = (),
+    fair_usage: FairUsage | None = HALVES,
+) -> World:
     """The queue objects among `things`. Flavors that queues name exist, but for those `lost`."""
     queues = {thing.name: thing for thing in things if isinstance(thing, ClusterQueue)}
     named = {f.flavor for q in queues.values() for group in q.groups for f in group.flavors}
     flavors = {name: ResourceFlavor(name) for name in named - set(lost)}
     flavors |= {thing.name: thing for thing in things if isinstance(thing, ResourceFlavor)}
     cohorts = tuple(thing for thing in things if isinstance(thing, Cohort))
-    return World(queues, cohorts, flavors, {"team": {"kind": "prod"}}, {}, rules or Rules())
+    return World(
+        queues,
+        cohorts,
+        flavors,
+        {"team": {"kind": "prod"}},
+        rules=rules or Rules(),
+        fair_usage=fair_usage,
+        local_queues={(q.namespace, q.name): q for q in things if isinstance(q, LocalQueue)},
+    )
 
 
 def state(
@@ -184,7 +201,7 @@ class Stage:
                 self.admissions[uid] = decision.admission
                 holder = self.scheduler.holder(uid)
                 assert holder is not None
-                self.scheduler.hold(replace(holder, reserved=self.now))
+                self.scheduler.hold(replace(holder, reserved=self.now, admitted=True))
             case Wait():
                 self.waits[uid] = decision
             case Preempt():
