@@ -14,6 +14,7 @@ from federation.api.names import ConditionType as Kind
 from federation.core.bookkeeping import EvictionCount, counted, pods_ready_condition
 from federation.core.facts import Record
 from federation.core.reasons import Reason
+from federation.core.types import Admission
 from federation.edge.resources import Json
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.texts import Waiting
@@ -30,8 +31,10 @@ def changes(job: WorkerJob, record: Record, waiting: Waiting | None) -> Json:
     news = [c for c in _conditions(job, status, waiting) if _differs(status, c)]
     fields: Json = {"conditions": news} if news else {}
     stage = job.stage
-    if stage is Stage.RUNNING and job.admission is not None and record.admission is None:
-        fields["admission"] = records.write_admission(job.admission)
+    if stage is Stage.RUNNING and job.admission is not None:
+        wire = _admission(job.admission)
+        if record.admission is None or _places(wire) != _places(status["admission"]):
+            fields["admission"] = wire
     elif stage in _LEFT and record.admission is not None:
         fields["admission"] = None
     reclaimable = [{"name": name, "count": n} for name, n in sorted(job.reclaimable.items())]
@@ -40,6 +43,27 @@ def changes(job: WorkerJob, record: Record, waiting: Waiting | None) -> Json:
     if any(c["type"] == Kind.EVICTED and c["status"] == "True" for c in news):
         fields["schedulingStats"] = {"evictions": _count(job, status)}
     return fields
+
+
+def _admission(admission: Admission) -> Json:
+    """The admission with its places, in the compressed form of v1beta2 (one slice)."""
+    wire = records.write_admission(admission)
+    for assignment, pods in zip(wire["podSetAssignments"], admission.pod_sets, strict=True):
+        if pods.topology is not None and pods.topology.domains:
+            values, counts = zip(*pods.topology.domains, strict=True)
+            columns = zip(*values, strict=True)
+            piece = {
+                "domainCount": len(counts),
+                "valuesPerLevel": [{"individual": {"roots": list(column)}} for column in columns],
+                "podCounts": {"individual": list(counts)},
+            }
+            levels = list(pods.topology.levels)
+            assignment["topologyAssignment"] = {"levels": levels, "slices": [piece]}
+    return wire
+
+
+def _places(admission: Mapping[str, Any]) -> list[Any]:
+    return [p.get("topologyAssignment") for p in admission.get("podSetAssignments") or ()]
 
 
 def _conditions(

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from federation.core.cycle import Preempt, Wait
-from federation.core.policies import QueueingStrategy, StopPolicy
+from federation.core.policies import QueueingStrategy
 from federation.core.reasons import Reason
 from federation.core.snapshot import Snapshot
-from federation.core.why import Explainer
+from federation.core.why import Explainer, standstill
 
 
 class Waiting(NamedTuple):
@@ -32,23 +32,10 @@ def idle(queue: str, snapshot: Snapshot, inactive: Mapping[str, str]) -> Waiting
     """Why nothing in a queue is looked at; None if its heads are. `inactive` are queues that are
     not for reasons that the snapshot does not show.
     """
-    found = snapshot.queues.get(queue)
-    if found is None:
-        return Waiting(Reason.MISCONFIGURED.value, f"ClusterQueue {queue} does not exist")
-    flavors = {f.flavor for group in found.groups for f in group.flavors}
-    if found.stop is not StopPolicy.NONE:
-        text = f"ClusterQueue {queue} is stopped ({found.stop})"
-    elif queue in snapshot.tree.cyclic:
-        text = f"the cohorts above {queue} form a cycle: break it"
-    elif found.terminating:
-        text = f"ClusterQueue {queue} is being deleted"
-    elif queue in inactive:
-        text = f"ClusterQueue {queue} is inactive: {inactive[queue]}"
-    elif missing := sorted(flavors - snapshot.flavors.keys()):
-        text = f"ClusterQueue {queue} is inactive: there is no ResourceFlavor {', '.join(missing)}"
-    else:
+    problem = standstill(queue, snapshot) or inactive.get(queue, "")
+    if not problem:
         return None
-    return Waiting(Reason.SUSPENDED.value, text)
+    return Waiting(Reason.SUSPENDED.value, f"ClusterQueue {queue} is inactive: {problem}")
 
 
 def behind(queue: str, snapshot: Snapshot, preemptor: str) -> Waiting:

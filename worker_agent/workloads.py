@@ -158,7 +158,8 @@ class Workloads:
         if body is None:
             return
         priority, ref = self._agent.priority(job)
-        manifest = records.manifest(original(body), _as_local(job), batch_job.KIND, priority, ref)
+        asked = original(body)
+        manifest = records.manifest(asked, _as_local(job, asked), batch_job.KIND, priority, ref)
         try:
             self.on_event("ADDED", await self._client.create(WORKLOADS, manifest))
         except AlreadyExists:
@@ -171,10 +172,11 @@ class Workloads:
         self.on_event("MODIFIED", written)
 
 
-def _as_local(job: WorkerJob) -> LocalJob:
+def _as_local(job: WorkerJob, asked: Json) -> LocalJob:
     return LocalJob(
         job.uid, job.key, job.version, job.queue, job.priority_class, job.created,
         job.suspended, pod_sets=job.pod_sets,
+        max_execution_s=batch_job.max_execution_seconds(asked),
     )  # fmt: skip
 
 

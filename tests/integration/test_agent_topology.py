@@ -109,6 +109,14 @@ async def test_required_and_what_others_leave(racks: Racks) -> None:
     assert len(racks_of(first)) == len(racks_of(second)) == 1
     assert racks_of(first) != racks_of(second)
     assert sorted(first.values()) == [2, 4]
+    workload = await where.workload("a", is_true("Admitted"))
+    (pods,) = workload["status"]["admission"]["podSetAssignments"]
+    (piece,) = pods["topologyAssignment"]["slices"]
+    assert dict(zip(
+        piece["valuesPerLevel"][0]["individual"]["roots"],
+        piece["podCounts"]["individual"],
+        strict=True,
+    )) == first  # fmt: skip
 
     await where.submit(where.job("c", pods=8, template=asks("required", RACK), seconds=2))
     assert len(racks_of(await nodes_of(where, "c", 8))) == 1

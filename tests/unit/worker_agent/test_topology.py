@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 
 from federation.api.names import Mirror
 from federation.core.topology import HOSTNAME
-from federation.edge.resources import NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
+from federation.edge.resources import NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS
 from federation.jobs.eviction_note import read_eviction
-from tests.unit.manager.support import until
+from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.support import Worker, custom, job
 
 RACK = "rack"
@@ -134,6 +135,35 @@ async def test_pods_that_come_one_by_one_and_by_rank() -> None:
     }
     hosts = [ranks[rank]["spec"]["nodeSelector"][HOSTNAME] for rank in range(4)]
     assert hosts == ["r0n0", "r0n0", "r0n1", "r0n1"]
+
+
+async def test_places_in_the_workload() -> None:
+    """In the compressed form, and written again when they change."""
+    worker = Racks()
+    async with worker.running():
+        task = asyncio.create_task(worker.workloads.run())
+        try:
+            await running(worker, placed("a", 3, PREFERRED))
+            await until(lambda: places(worker) == [{
+                "levels": [HOSTNAME],
+                "slices": [{
+                    "domainCount": 2,
+                    "valuesPerLevel": [{"individual": {"roots": ["r0n0", "r0n1"]}}],
+                    "podCounts": {"individual": [2, 1]},
+                }],
+            }])  # fmt: skip
+            worker.fake.delete(NODES, "r0n1")
+            await until(lambda: "r1n" in str(places(worker)))
+        finally:
+            await stop([task])
+
+
+def places(worker: Racks) -> list[Any]:
+    return [
+        pods.get("topologyAssignment")
+        for workload in worker.fake.items(WORKLOADS)
+        for pods in workload.get("status", {}).get("admission", {}).get("podSetAssignments", ())
+    ]
 
 
 async def test_one_domain_is_named_in_the_template() -> None:
