@@ -133,6 +133,7 @@ class Controller:
         """Keep what the scheduler charges equal to what the states hold."""
         same = before.record is after.record and before.local is after.local
         same = same and before.admission is after.admission and before.evicting == after.evicting
+        same = same and before.reclaimable == after.reclaimable
         if same and before.pods_ready == after.pods_ready:
             return
         self.charge(uid, after)
@@ -143,10 +144,12 @@ class Controller:
         held = self.views.holder(uid, state)
         if held == known:
             return
-        if held is not None:
-            self.scheduler.hold(held)
-        else:
+        if held is None:
             self.scheduler.release(uid, time.time())
+        else:
+            self.scheduler.hold(held)
+            if known is not None and held.usage != known.usage:  # pods of it have ended
+                self.scheduler.wake(held.cluster_queue, time.time())
         self.on_quota()
 
     def _free_offer(self, uid: str, before: JobState, after: JobState) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from federation.core.backoff import queue_timestamp
 from federation.core.facts import JobState, LocalJob, Record
+from federation.core.requests import charged
 from federation.core.scheduler import World
 from federation.core.types import ClusterQueue, Holder, Pending
 from federation.edge.catalog import Catalog
@@ -61,6 +62,9 @@ class Views:
             return None
         # Without a binding its conditions are those of the attempt before.
         at = record.reserved_at if record.binding is not None else None
+        used = held
+        if local is not None and state.reclaimable:
+            used = charged(held, local.pod_sets, state.reclaimable)
         blocks = self.policies.rules.block_admission  # nobody asks else: spare the changes
         return Holder(
             uid=uid,
@@ -70,7 +74,7 @@ class Views:
             priority=record.priority,
             created=local.created if local else 0.0,
             admission=held,
-            usage=held.usage(),
+            usage=used.usage(),
             reserved=None if at is None else float(int(at)),
             evicted=state.evicting,
             preemptible=local is None or self.preemptible(local),

@@ -135,8 +135,8 @@ class RemoteJob:
 
     `refused` is the agent's final no to this attempt; `deciding_until` (seconds since the epoch)
     its plea for more time; `evicted` why its queue stopped it there, None if none did. `ready` is
-    whether all its pods are, or have done their work. `gone` marks a copy that was there and is
-    deleted.
+    whether all its pods are, or have done their work; `reclaimable` counts those that need no quota
+    any more, by pod set. `gone` marks a copy that was there and is deleted.
     """
 
     cluster: str
@@ -150,6 +150,7 @@ class RemoteJob:
     deciding_until: float = 0.0
     evicted: Eviction | None = None
     ready: bool = False
+    reclaimable: Mapping[str, int] = field(default_factory=dict)
     terminating: bool = False
     finished: str = ""
     gone: bool = False
@@ -224,6 +225,12 @@ class JobState:
         if copy is not None and not copy.gone:
             return copy.ready
         return self.record is not None and self.record.life.pods_ready
+
+    @property
+    def reclaimable(self) -> Mapping[str, int]:
+        """Pods that need no quota any more, by pod set."""
+        copy = self.remote
+        return copy.reclaimable if copy is not None else {}
 
     @property
     def forgettable(self) -> bool:

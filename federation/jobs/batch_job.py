@@ -181,6 +181,7 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         deciding_until=timestamp(annotations.get(Mirror.DECIDING.value)),
         evicted=_evicted(job),
         ready=pods_are_ready(job),
+        reclaimable=reclaimable_pods(job) if status.get("succeeded") else {},
         terminating="deletionTimestamp" in meta,
         finished=finished(status),
         gone=gone,

@@ -109,6 +109,15 @@ def test_readiness_of_a_copy(status: Json, ready: bool) -> None:
     assert batch_job.remote_job("a", {**body, "status": status}).ready is ready
 
 
+def test_pods_that_need_no_quota_any_more() -> None:
+    """Of two pods and two completions one is done; a Job that has begun anew has none done."""
+    body = copy_of(job(), IDENTITY, held())
+    body["metadata"].update(uid="c", resourceVersion="7")
+    done = {"active": 1, "ready": 1, "succeeded": 1}
+    assert batch_job.remote_job("a", {**body, "status": done}).reclaimable == {"main": 1}
+    assert batch_job.remote_job("a", {**body, "status": {"active": 2}}).reclaimable == {}
+
+
 def test_why_its_queue_stopped_a_copy() -> None:
     """Read from the note of the worker's agent."""
     body = copy_of(job(), IDENTITY, held())

@@ -18,10 +18,11 @@ from federation.edge.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
+from federation.jobs.batch_job import MANAGED_BY
 from manager.settings import Policies
 from tests.unit.manager.federation import Federation, writes
 from tests.unit.manager.support import until
-from tests.unit.worker_agent.support import Worker, custom
+from tests.unit.worker_agent.support import Worker, custom, job
 
 Json = dict[str, Any]
 LOWER = {"preemption": {"withinClusterQueue": "LowerPriority"}}
@@ -308,3 +309,19 @@ async def test_checks_that_contradict_the_job() -> None:
         assert condition(world, "j", ConditionType.FINISHED) == ("True", "FailedToStart")
         assert manager.scheduler.snapshot.tree.usage("cq").get(("f", "gpu"), 0) == 0
         assert world.copy() is None
+
+
+async def test_pods_that_have_done_their_work_need_no_quota() -> None:
+    """What they free is given away while the others run."""
+    world = Federation("a", quota=2)
+    async with world.running() as manager:
+        body = job("wide", 1)
+        body["spec"] |= {"managedBy": MANAGED_BY, "parallelism": 2, "completions": 2}
+        world.home.create(JOBS, body)
+        worker = await running(world, "wide")
+        world.submit("next")
+        status = {"startTime": "2026-01-01T00:00:00Z", "active": 1, "ready": 1, "succeeded": 1}
+        await until(lambda: manager.scheduler.items, "next waits")
+        worker.fake.merge(JOBS, "wide", {"status": status}, "team", status=True)
+        await world.offered("next")
+        assert manager.scheduler.snapshot.tree.usage("cq") == {("f", "gpu"): 2}
