@@ -190,6 +190,13 @@ TOGETHER = [
         answers={"a": "preempts v", "b": "PendingPreemption"},
     ),
     case(
+        "24: and keeps its quota from those after it",
+        *(one("x", 2, "c", preemption=evicts(NEVER, ANY)), one("n", 0, "c")),
+        *(one("y", 3, "c", preemption=evicts(NEVER, ANY)), one("z", 0, "c"), holds("v", "z", 4)),
+        heads=[job("a", "x", 2, 1), job("b", "y", 3), job("d", "n", 1, 9)],
+        answers={"a": "preempts v", "b": "PendingPreemption", "d": "FailedAfterNomination"},
+    ),
+    case(
         "25: preempting to borrow does not hinder who does not borrow",
         one("x", 0, "c", preemption=evicts(NEVER, LOWER, borrowing=True)),
         *(one("y", 2, "c"), one("z", 0, "c"), co("c", 3), holds("v", "z", 3, -1)),

@@ -216,6 +216,15 @@ def test_local_quota_does_not_count_on_the_way_up() -> None:
     assert tree.queues["q"].borrow_level(GPU, 7) == (2, False)
 
 
+def test_local_quota_of_a_cohort_does_not_count_further_up() -> None:
+    """Of 10 its cohort has 7 that it lends to nobody, so 3 are sought above."""
+    tree = QuotaTree(
+        [one("q", 4, "low"), one("near", 4, "low"), one("far", 5, "mid"), one("away", 9, "top")],
+        [co("low", quota(0, ll=1), "mid"), co("mid", 0, "top"), co("top")],
+    )
+    assert tree.queues["q"].borrow_level(GPU, 10) == (2, True)
+
+
 def test_quota_lowered_below_use() -> None:
     """Item 115: nothing is free until the excess is gone, not even in queues that lend."""
     queues = [one("1", 10, "c"), one("2", 5, "c")]
