@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from federation.api.local_usage import write_usage
 from federation.api.meta import wire_time
 from federation.api.names import ActiveReason, ConditionType
 from federation.api.record import condition, with_conditions
@@ -122,7 +123,14 @@ class QueueStatus:
             "flavorsReservation": _flavors(count.reserved, queue),
             "flavorsUsage": _flavors(count.used, queue),
             "conditions": [_active(problem, f"submit to ClusterQueue {local.cluster_queue}")],
+            "fairSharing": self._used(key),
         }
+
+    def _used(self, key: Key) -> Json | None:
+        """What the LocalQueue used, where those take turns: read again after a restart."""
+        turns = self._controller.scheduler.turns
+        state = turns.state(key)
+        return write_usage(state, turns.usages[key]) if state is not None else None
 
     async def _write(self, resource: Resource, key: Key, status: Json) -> None:
         slot = (resource.plural, key)

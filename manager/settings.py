@@ -12,7 +12,14 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from federation.api import configuration as configurations
-from federation.core.policies import PodsReady, RequeueTimestamp, ResourceRules, Retention, Rules
+from federation.core.policies import (
+    FairUsage,
+    PodsReady,
+    RequeueTimestamp,
+    ResourceRules,
+    Retention,
+    Rules,
+)
 from federation.edge.configuration_file import load
 
 log = structlog.get_logger(__name__)
@@ -51,6 +58,7 @@ class Policies:
     resources: ResourceRules = field(default_factory=ResourceRules)
     pods_ready: PodsReady | None = None
     retention: Retention = field(default_factory=Retention)
+    fair_usage: FairUsage | None = None
 
     @property
     def timestamp(self) -> RequeueTimestamp:
@@ -73,4 +81,5 @@ def configured(path: Path | None) -> Policies:
         configurations.to_resource_rules(found),
         configurations.to_pods_ready(found),
         configurations.to_retention(found),
+        configurations.to_fair_usage(found),
     )

@@ -34,6 +34,8 @@ class Views:
             namespaces=catalog.namespaces,
             rules=self.policies.rules,
             inactive=frozenset(inactive),
+            fair_usage=self.policies.fair_usage,
+            local_queues=catalog.local_queues,
         )
 
     def pending(
@@ -65,7 +67,9 @@ class Views:
         used = held
         if local is not None and state.reclaimable:
             used = charged(held, local.pod_sets, state.reclaimable)
-        blocks = self.policies.rules.block_admission  # nobody asks else: spare the changes
+        # Without these rules nobody asks for the two: spare the changes.
+        blocks, usage = self.policies.rules.block_admission, self.policies.fair_usage
+        admitted = record.binding is not None and record.admitted
         return Holder(
             uid=uid,
             namespace=record.key.namespace,
@@ -79,6 +83,7 @@ class Views:
             evicted=state.evicting,
             preemptible=local is None or self.preemptible(local),
             pods_ready=not blocks or state.pods_ready,
+            admitted=usage is None or admitted,
         )
 
     def preemptible(self, local: LocalJob) -> bool:

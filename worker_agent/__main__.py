@@ -122,6 +122,7 @@ def configured(path: Path | None) -> Settings:
         rules=configuration.to_rules(reading.configuration),
         resources=configuration.to_resource_rules(reading.configuration),
         timestamp=pods_ready.timestamp if pods_ready else RequeueTimestamp.EVICTION,
+        fair_usage=configuration.to_fair_usage(reading.configuration),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from federation.api.meta import wire_time
-from federation.core.policies import RequeueTimestamp, ResourceRules, Rules
+from federation.core.policies import FairUsage, RequeueTimestamp, ResourceRules, Rules
 from federation.core.queueing import MemoryIndex
 from federation.core.scheduler import REACTIVATION_S, Scheduler
 from federation.edge.catalog import Catalog
@@ -29,6 +29,7 @@ class Settings:
     rules: Rules = field(default_factory=Rules)
     resources: ResourceRules = field(default_factory=ResourceRules)
     timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION
+    fair_usage: FairUsage | None = None
     reactivation_s: float = REACTIVATION_S
     clock: Callable[[], float] = time.time
 

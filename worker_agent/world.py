@@ -36,6 +36,8 @@ def surroundings(state: State, nodes: Nodes) -> tuple[World, dict[str, str]]:
         topologies=topologies,
         rules=state.settings.rules,
         inactive=frozenset(inactive),
+        fair_usage=state.settings.fair_usage,
+        local_queues=catalog.local_queues,
     )
     return world, inactive
 

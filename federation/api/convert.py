@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from federation.api import cluster_queue, cohort, local_queue, quota, resource_flavor, selector
+from federation.api.local_usage import read_usage
 from federation.api.names import Option
 from federation.api.spelling import normalize
 from federation.core.policies import (
@@ -83,6 +84,7 @@ def to_local_queue(obj: Json) -> LocalQueue:
         stop=wire.spec.stop_policy,
         fair_weight=_weight(wire.spec.fair_sharing),
         preemptible=preemptible(obj),
+        used=read_usage(wire.status),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from federation.api.fields import Count, FreeForm, Name, rules
+from federation.api.fields import Count, Name, Resources, Time, rules
 from federation.api.meta import Conditions, KubeObject, WireModel
 from federation.api.names import KUEUE_API
 from federation.api.quota import FairSharing, FlavorUsages
@@ -29,6 +29,23 @@ class LocalQueueSpec(WireModel):
     fair_sharing: FairSharing | None = None
 
 
+class AdmissionFairSharingStatus(WireModel):
+    """What the queue used, where LocalQueues take turns."""
+
+    consumed_resources: Resources = Field(default_factory=dict)
+    """Past use; it ages. What was used one half-life ago counts half."""
+    last_update: Time | None = None
+    """When present use was last taken into it."""
+
+
+class LocalQueueFairSharing(WireModel):
+    """The place of the queue among those of its ClusterQueue."""
+
+    weighted_share: int = 0
+    """Use over weight, as far as whole numbers go: the least goes first."""
+    admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
+
+
 class LocalQueueStatus(WireModel):
     """Use by this namespace."""
 
@@ -38,7 +55,7 @@ class LocalQueueStatus(WireModel):
     admitted_workloads: Count = 0
     flavors_reservation: FlavorUsages = Field(default_factory=list)
     flavors_usage: FlavorUsages = Field(default_factory=list)
-    fair_sharing: FreeForm | None = None
+    fair_sharing: LocalQueueFairSharing | None = None
 
 
 class LocalQueue(KubeObject):

@@ -59,7 +59,7 @@ def sampled(
     starts the interval anew.
     """
     if rules.half_life_s <= 0:
-        return replace(state, consumed={}, sampled_at=now)
+        return replace(state, consumed=dict.fromkeys(state.consumed, 0.0), sampled_at=now)
     if state.sampled_at is None:
         start = {name: float(amount) for name, amount in admitted.items()}
         return replace(state, consumed=_sum(state.consumed, start), sampled_at=now)

@@ -84,7 +84,7 @@ def test_without_a_half_life_nothing_is_remembered() -> None:
     rules = FairUsage(half_life_s=0)
     state = assumed(UsageState({"gpu": 4.0}, T0), {"gpu": 8})
     assert weighted_usage(state, 1, rules) == 4.0
-    assert sampled(state, {"gpu": 8}, T0 + 1, rules).consumed == {}
+    assert sampled(state, {"gpu": 8}, T0 + 1, rules).consumed == {"gpu": 0.0}
 
 
 def test_a_penalty_counts_from_the_reservation_and_becomes_use() -> None:
