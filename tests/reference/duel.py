@@ -31,7 +31,7 @@ from federation.core.types import Admission, Holder, Pending
 from tests.reference import scenario as read
 from tests.reference.cycle import Decision
 from tests.reference.queues import Queues, World
-from tests.reference.quota import Charge, Node, Tree
+from tests.reference.quota import Books, Charge, Node
 from tests.reference.scenario import Json
 
 CYCLE_S = 0.01
@@ -304,7 +304,7 @@ class Duel:
             for holder in self.model.holders.values()
             for fr, amount in holder.usage.items()
         ]
-        tree = Tree(world.queues, world.cohorts, charges)
+        tree = Books(world.tree, charges)
         frs = {charge.fr for charge in charges}
         for name in world.queues:
             if name in tree.cyclic:

@@ -17,7 +17,7 @@ from tests.reference.candidates import (
     fill_back,
     fits,
 )
-from tests.reference.quota import Node, Tree
+from tests.reference.quota import Books, Node
 from tests.reference.state import State
 
 
@@ -48,7 +48,7 @@ class Share:
         return self._order < other._order
 
 
-def share(tree: Tree, node: Node) -> Share:
+def share(tree: Books, node: Node) -> Share:
     """§6.2, the dominant resource share of a node."""
     parent, weight = tree.parent(node), tree.weight(node)
     if parent is None:
@@ -177,7 +177,7 @@ class _Search:
         return share(tree, _below(tree, tree.lca(self.own, queue), queue))
 
 
-def _below(tree: Tree, ancestor: Node, queue: Node) -> Node:
+def _below(tree: Books, ancestor: Node, queue: Node) -> Node:
     """The child of an ancestor through which a queue hangs."""
     path = tree.path(queue)
     return path[path.index(ancestor) - 1]
@@ -214,7 +214,7 @@ class _Picks:
         self.candidates = [h for h in self.candidates if h.cluster_queue != queue.name]
         return dropped
 
-    def next(self, tree: Tree) -> Node | None:
+    def next(self, tree: Books) -> Node | None:
         """The queue to take from, `tree` being as it is now; None when there is none left."""
         root = tree.root(self.own)
         if root == self.own:
@@ -225,7 +225,7 @@ class _Picks:
                 return queue
         return None
 
-    def _pick(self, tree: Tree, cohort: Node) -> Node | None:
+    def _pick(self, tree: Books, cohort: Node) -> Node | None:
         queues = list(self._open(tree, cohort, "queue", self._is_useful_queue))
         cohorts = list(self._open(tree, cohort, "cohort", self._is_useful_cohort))
         if not queues and not cohorts:
@@ -240,7 +240,7 @@ class _Picks:
         return queue
 
     def _open(
-        self, tree: Tree, cohort: Node, kind: str, useful: Callable[[Tree, Node], bool]
+        self, tree: Books, cohort: Node, kind: str, useful: Callable[[Books, Node], bool]
     ) -> Iterator[Node]:
         """Children of a kind that are not pruned, after pruning those of no use."""
         for child in tree.children(cohort):
@@ -250,8 +250,8 @@ class _Picks:
                 else:
                     self.pruned.add(child)
 
-    def _is_useful_queue(self, tree: Tree, queue: Node) -> bool:
+    def _is_useful_queue(self, tree: Books, queue: Node) -> bool:
         return self.has(queue) and (queue == self.own or share(tree, queue).borrowing)
 
-    def _is_useful_cohort(self, tree: Tree, cohort: Node) -> bool:
+    def _is_useful_cohort(self, tree: Books, cohort: Node) -> bool:
         return cohort in tree.ancestors(self.own) or share(tree, cohort).borrowing

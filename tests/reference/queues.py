@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from federation.core.policies import QueueingStrategy, Rules, StopPolicy
@@ -30,10 +31,10 @@ class World:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
 
-    @property
+    @cached_property
     def tree(self) -> Tree:
-        """The quota tree with nothing charged."""
-        return Tree(self.queues, self.cohorts, [])
+        """The quota tree."""
+        return Tree(self.queues, self.cohorts)
 
     def roots(self, queue: str) -> set[Node]:
         """The tree of a queue, if there is such a queue."""
@@ -148,15 +149,15 @@ class Queues:
         for name in old.queues.keys() - world.queues.keys():
             self._forget_queue(name)
         for name in changed(old.queues, world.queues):
-            self._event(old.roots(name) | world.roots(name), now)
+            self.event(old.roots(name) | world.roots(name), now)
         for name in changed(old.cohorts, world.cohorts):
-            self._event(self._trees_of_cohort(old, name) | self._trees_of_cohort(world, name), now)
+            self.event(self._trees_of_cohort(old, name) | self._trees_of_cohort(world, name), now)
         for name in changed(old.flavors, world.flavors):
-            self._event({world.root(q) for q in world.queues if world.uses(q, name)}, now)
+            self.event({world.root(q) for q in world.queues if world.uses(q, name)}, now)
         for name in changed(old.namespaces, world.namespaces):
             for queue in world.queues.values():
                 if selects(queue.namespace_selector, world.namespaces.get(name, {})):
-                    self._event({world.root(queue.name)}, now)
+                    self.event({world.root(queue.name)}, now)
         self._quota_changed(old, world)
 
     def enqueue(self, item: Pending, now: float) -> None:
@@ -176,7 +177,7 @@ class Queues:
         entry = self.waiting.pop(uid, None)
         if entry is not None:
             self._unstick(entry.item)
-            self._event({self.world.root(entry.item.cluster_queue)}, now)
+            self.event({self.world.root(entry.item.cluster_queue)}, now)
 
     def hold(self, holder: Holder) -> None:
         """Something about a workload that holds quota has been written."""
@@ -188,9 +189,9 @@ class Queues:
         holder = self.holders.pop(uid, None)
         if holder is not None:
             self._bump([holder.cluster_queue])
-            self._event({self.world.root(holder.cluster_queue)}, now)
+            self.event({self.world.root(holder.cluster_queue)}, now)
 
-    def _event(self, roots: Iterable[Node], now: float) -> None:
+    def event(self, roots: Iterable[Node], now: float) -> None:
         """Reactivate these trees in a second; later events do not move that."""
         for root in roots:
             if self.world.peers(root):
@@ -274,7 +275,7 @@ class Queues:
         heads = [entry for name in active if only(name) and (entry := self._first(name))]
         state = State(
             self.world.queues,
-            self.world.cohorts,
+            self.world.tree,
             self.world.flavors,
             self.world.namespaces,
             self.world.rules,

@@ -1,14 +1,14 @@
-"""§4, the quota tree: every value from its definition, for one fixed set of charges."""
+"""§4, the quota tree: every value from its definition."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
 
 from federation.core.types import ClusterQueue, Cohort, FlavorResource, Quota, ResourceGroup
 
-FR = FlavorResource
+T = TypeVar("T")
 Amounts = Mapping[FlavorResource, int]
 UNLIMITED = 10**30
 
@@ -54,20 +54,36 @@ def in_cycle(cohort: str, parents: Mapping[str, str]) -> bool:
     return False
 
 
-class Tree:
-    """The tree of all ClusterQueues and cohorts, under a fixed list of charges."""
+def remembered(memo: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Nothing in a tree changes once it is made: the same question is answered once.
 
-    def __init__(
-        self,
-        queues: Mapping[str, ClusterQueue],
-        cohorts: Mapping[str, Cohort],
-        charges: Sequence[Charge],
-    ) -> None:
+    It only saves time. `memo` names the attribute that keeps the answers.
+    """
+
+    def decorate(method: Callable[..., T]) -> Callable[..., T]:
+        @wraps(method)
+        def ask(self: Any, *args: Any) -> T:
+            known: dict[Any, T] = getattr(self, memo)
+            key = (method.__name__, *args)
+            if key not in known:
+                known[key] = method(self, *args)
+            return known[key]
+
+        return ask
+
+    return decorate
+
+
+class Tree:
+    """All ClusterQueues and cohorts, and their quota."""
+
+    def __init__(self, queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Cohort]) -> None:
         parents = {name: cohort.parent for name, cohort in cohorts.items()}
         self.cyclic = {q.name for q in queues.values() if in_cycle(q.cohort, parents)}
         self._parent: dict[Node, Node | None] = {}
         self._quotas: dict[Node, dict[FlavorResource, Quota]] = {}
         self._weight: dict[Node, float] = {}
+        self._of_quota: dict[Any, Any] = {}
         for cohort in cohorts.values():
             if not in_cycle(cohort.name, parents):
                 node = Node("cohort", cohort.name)
@@ -78,12 +94,6 @@ class Tree:
                 self._place(node, queue.cohort, quotas(queue.groups), queue.fair_weight)
         for name in [node.name for node in self._parent.values() if node is not None]:
             self._parent.setdefault(Node("cohort", name), None)  # exists by being mentioned
-        self._charges = [c for c in charges if Node("queue", c.queue) in self._parent]
-        # Nothing here changes any more: remembering results is safe, and only saves time.
-        self.subtree = cache(self.subtree)  # type: ignore[method-assign]
-        self.usage = cache(self.usage)  # type: ignore[method-assign]
-        self.children = cache(self.children)  # type: ignore[method-assign]
-        self.frs = cache(self.frs)  # type: ignore[method-assign]
 
     def _place(
         self, node: Node, parent: str, listed: dict[FlavorResource, Quota], weight: float
@@ -102,6 +112,7 @@ class Tree:
         """The cohort above, or None."""
         return self._parent[node]
 
+    @remembered("_of_quota")
     def children(self, node: Node) -> list[Node]:
         """Child cohorts, then ClusterQueues, each by name."""
         return sorted(child for child, parent in self._parent.items() if parent == node)
@@ -150,6 +161,7 @@ class Tree:
         """Whether the node itself lists quota."""
         return fr in self._quotas.get(node, {})
 
+    @remembered("_of_quota")
     def frs(self, node: Node) -> list[FlavorResource]:
         """All that is listed at or below a node."""
         found = set(self._quotas.get(node, {}))
@@ -165,6 +177,7 @@ class Tree:
         """BL; one without a cohort is ignored."""
         return self.quota(node, fr).borrowing_limit if self.parent(node) else None
 
+    @remembered("_of_quota")
     def subtree(self, node: Node, fr: FlavorResource) -> int:
         """S."""
         total = self.nominal(node, fr)
@@ -179,8 +192,28 @@ class Tree:
             return 0
         return max(0, self.subtree(node, fr) - limit)
 
+    @remembered("_of_quota")
+    def potential(self, node: Node, fr: FlavorResource) -> int:
+        """What could be available if nothing were used."""
+        parent = self.parent(node)
+        if parent is None:
+            return self.subtree(node, fr)
+        limit = self.borrowing_limit(node, fr)
+        most = UNLIMITED if limit is None else self.subtree(node, fr) + limit
+        return min(self.local(node, fr) + self.potential(parent, fr), most)
+
+
+class Books(Tree):
+    """The same tree under a fixed list of charges."""
+
+    def __init__(self, tree: Tree, charges: Sequence[Charge]) -> None:
+        self.__dict__.update(tree.__dict__)
+        self._of_usage: dict[Any, Any] = {}
+        self._charges = [c for c in charges if self.has(Node("queue", c.queue))]
+
     # --- usage ---
 
+    @remembered("_of_usage")
     def usage(self, node: Node, fr: FlavorResource) -> int:
         """U."""
         if node.kind == "queue":
@@ -223,15 +256,6 @@ class Tree:
         """`available` as a ClusterQueue sees it: only what it lists, never negative."""
         return max(0, self.available(queue, fr)) if self.lists(queue, fr) else 0
 
-    def potential(self, node: Node, fr: FlavorResource) -> int:
-        """What could be available if nothing were used."""
-        parent = self.parent(node)
-        if parent is None:
-            return self.subtree(node, fr)
-        limit = self.borrowing_limit(node, fr)
-        most = UNLIMITED if limit is None else self.subtree(node, fr) + limit
-        return min(self.local(node, fr) + self.potential(parent, fr), most)
-
     # --- questions about an amount that is to be added ---
 
     def borrowing_with(self, node: Node, fr: FlavorResource, amount: int) -> bool:
@@ -242,7 +266,7 @@ class Tree:
         """Whether the node uses no more than its own quota of all these."""
         return all(self.subtree(node, fr) >= self.usage(node, fr) for fr in frs)
 
-    def fits_in_quota(self, node: Node, requests: Amounts) -> tuple[bool, dict[FR, int]]:
+    def fits_in_quota(self, node: Node, requests: Amounts) -> tuple[bool, Amounts]:
         """Whether the node's own quota suffices; what of the requests remains for its parent."""
         fits = all(not self.borrowing_with(node, fr, v) for fr, v in requests.items())
         rest = {fr: max(0, v - self.local_available(node, fr)) for fr, v in requests.items()}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from federation.core.policies import Rules
-from federation.core.types import ClusterQueue, Cohort, Holder, ResourceFlavor
-from tests.reference.quota import Amounts, Charge, Node, Tree
+from federation.core.types import ClusterQueue, Holder, ResourceFlavor
+from tests.reference.quota import Amounts, Books, Charge, Node, Tree
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class State:
     """
 
     queues: Mapping[str, ClusterQueue]
-    cohorts: Mapping[str, Cohort]
+    quotas: Tree
     flavors: Mapping[str, ResourceFlavor]
     namespaces: Mapping[str, Mapping[str, str]]
     rules: Rules
@@ -29,14 +29,14 @@ class State:
     extra: tuple[Charge, ...] = field(default=())
 
     @cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> Books:
         """The quota tree under everything that is held or added."""
         held = [
             Charge(holder.cluster_queue, fr, amount)
             for holder in self.holders.values()
             for fr, amount in holder.usage.items()
         ]
-        return Tree(self.queues, self.cohorts, [*held, *self.extra])
+        return Books(self.quotas, [*held, *self.extra])
 
     def without(self, uids: Collection[str]) -> State:
         """As if these workloads had left."""
