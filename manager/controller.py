@@ -181,7 +181,7 @@ class Controller:
         self.checks_changed()
         for uid, state in list(self.states.items()):
             if state.bound is None and state.local is not None:
-                self._check_queue(uid, state)
+                self._check_problem(uid, state)
 
     def checks_changed(self) -> None:
         """Queues, or which of their checks is the manager's, may be others now."""
@@ -214,8 +214,10 @@ class Controller:
         return Queues(door.stop if door else None, queue, own)
 
     def _check_queue(self, uid: str, state: JobState) -> None:
-        assert state.local is not None
         self._see_queues(uid, state)
+        self._check_problem(uid, self.states.get(uid, state))
+
+    def _check_problem(self, uid: str, state: JobState) -> None:
         problem = self.queue_problem(state)
         if problem != state.queue_problem:
             self.feed(uid, on.QueueProblem(problem))

@@ -590,6 +590,7 @@ class World:
         if effect.void:
             body["metadata"]["annotations"][Mirror.REFUSED.value] = do.VOID
         assert record.binding is None or record.binding.attempt == attempt
+        _must(effect.void or not record.life.evicted, "a job that leaves was offered")
         if self.setting.checks and not effect.void and record.binding is not None:
             said = {check.name: check.state for check in record.life.checks}
             _must(said[BUDGET] is CheckState.READY, f"offered although budget is {said[BUDGET]}")
