@@ -32,8 +32,9 @@ from worker_agent.world import arranged, surroundings
 __all__ = ["Agent", "Settings"]
 
 PLACES_REST = 9
-"""News of nodes and pods are taken in at once, but not more than a tenth of the time goes there:
-after taking in some, the next have to wait for so many times as long as that took."""
+"""News of nodes and pods are taken in before every decision. While nothing else is to be decided,
+not more than a tenth of the time goes there: after taking in some, the next wait for so many times
+as long as that took."""
 
 
 class Agent:
@@ -154,7 +155,9 @@ class Agent:
 
     def _take_in(self, now: float) -> None:
         """Changed queue objects, changed nodes."""
-        places = self._stale_places is not None and self._stale_places <= now
+        places = self._stale_places is not None and (
+            self._stale_places <= now or bool(self.state.dirty) or self.scheduler.ready
+        )
         if self._stale_quotas:
             self.book.refresh_defaults()
             self.state.dirty |= dict.fromkeys(self.jobs)

@@ -157,6 +157,9 @@ async def test_pods_of_others_count(racks: Racks) -> None:
             },
         }
         await where.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
+    for node in racks.nodes[::2]:
+        name = node["metadata"]["name"]
+        await where.until(name, lambda pod: pod["status"]["phase"] == "Running", PODS)
     await where.submit(where.job("wide", pods=6, template=asks("required", RACK)))
     await where.workload("wide", is_true("QuotaReserved", "TopologyPlacementFailed", "False"))
     await where.client.delete(PODS, racks.nodes[0]["metadata"]["name"], where.name)
