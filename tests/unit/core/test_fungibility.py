@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -238,19 +239,78 @@ async def test_a_skipped_workload_goes_on_behind_the_flavor_it_had() -> None:
     assert stage.admissions["second"].pod_sets[0].flavors == {"gpu": "y"}
 
 
-async def test_a_search_goes_on_only_as_long_as_quota_is_the_same() -> None:
-    """Item 47: two cycles later, with quota changed in its queue, it starts anew."""
-    amounts = group("gpu", x=(quota(4),), y=(quota(4),))
-    things = [cq("a", amounts, cohort="c"), cq("b", amounts, cohort="c")]
-    stage = Stage(*things, holds("y", "b", {"y/gpu": 1}))
-    await stage.submit(job("first", "a", 8, at=1.0), job("second", "b", 8, at=2.0))
+HALVES = group("gpu", x=(quota(4),), y=(quota(4),))
+FIRST, SECOND = job("first", "a", 8, at=1.0), job("second", "b", 8, at=2.0)
 
-    await stage.rest()
-    assert stage.waiting == ["second"], "y is in use, and x was not looked at again"
-    assert {lack.flavor for _, lack in stage.wait("second").assignment.lacks} == {"y"}  # type: ignore[union-attr]
+
+async def skipped(*more: Pending) -> Stage:
+    """`second` was to have x, which `first` got; then `more` come, and one cycle goes by."""
+    stage = Stage(cq("a", HALVES, cohort="c"), cq("b", HALVES, cohort="c"))
+    await stage.submit(FIRST, SECOND)
+    assert await stage.cycle() == {"first": "admitted", "second": "FailedAfterNomination"}
+    await stage.submit(*more)
+    if more:
+        assert await stage.cycle() == {"ahead": "NoFit"}
+    return stage
+
+
+async def flavor_of_second(stage: Stage) -> str:
+    """Where it is admitted in the next cycle."""
+    assert await stage.cycle() == {"second": "admitted"}
+    return stage.admissions["second"].pod_sets[0].flavors["gpu"]
+
+
+AHEAD = job("ahead", "b", 99, 9)
+MORE_X = group("gpu", x=(quota(12),), y=(quota(4),))
+
+
+@pytest.mark.parametrize(
+    ("more", "edited", "expected"),
+    [
+        pytest.param([], False, "y", id="46: it goes on"),
+        pytest.param([AHEAD], False, "y", id="46: also if another one came in between"),
+        pytest.param([], True, "y", id="47: quota changed, but the search is of the last cycle"),
+        pytest.param([AHEAD], True, "x", id="47: quota changed, and the search is older"),
+    ],
+)
+async def test_a_search_is_void_once_quota_has_changed(
+    more: list[Pending], edited: bool, expected: str
+) -> None:
+    """§5.10: if it is older than one cycle."""
+    stage = await skipped(*more)
+    if edited:
+        stage.configure(cq("a", MORE_X, cohort="c"), cq("b", HALVES, cohort="c"))
+    assert await flavor_of_second(stage) == expected
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        pytest.param(replace(SECOND, generation=1), "y", id="46: the same shape"),
+        pytest.param(job("second", "b", 7, at=2.0, generation=1), "x", id="47: another shape"),
+    ],
+)
+async def test_a_search_is_void_for_another_shape(update: Pending, expected: str) -> None:
+    """§5.10: x is free again, and looked at if the workload asks for something else now."""
+    stage = await skipped()
     await stage.finish("first")
-    await stage.later(1.0)
-    assert stage.admissions["second"].pod_sets[0].flavors == {"gpu": "x"}
+    await stage.submit(update)
+    assert await flavor_of_second(stage) == expected
+
+
+async def test_what_is_skipped_is_looked_at_again_without_an_event() -> None:
+    """§5.10: in the next cycle, in the next flavor, while another one waits for its victims."""
+    owner = cq("a", group("gpu", f=(quota(4),)), cohort="c", preemption=evicts(reclaim=ANY))
+    guest = cq("z", group("gpu", f=(quota(0),)), cohort="c")
+    queue = cq("b", group("gpu", f=(quota(0),), g=(quota(4),)), cohort="c")
+    stage = Stage(owner, guest, queue, holds("v", "z", 2))
+    await stage.submit(job("P", "a", 4))
+    await stage.rest()
+    assert stage.evicted == ["v"]
+
+    await stage.submit(job("s", "b", 2))
+    await stage.rest()
+    assert stage.admissions["s"].pod_sets[0].flavors == {"gpu": "g"}
 
 
 def test_whole_cycles_take_the_start_too() -> None:

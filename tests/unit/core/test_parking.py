@@ -153,6 +153,17 @@ async def test_usage_counts_before_the_place_of_a_preemptor() -> None:
     assert await stage.cycle() == {"X": "preempts six"}
 
 
+async def test_of_equal_usage_a_preemptor_keeps_its_place() -> None:
+    """§3, order key: sticky comes before priority."""
+    queue = one("q", 10, preemption=evicts(LOWER), usage_based=True)
+    stage = Stage(queue, holds("six", amount=6, priority=-1))
+    await stage.submit(replace(X, local_queue="one"))
+    assert await stage.cycle() == {"X": "preempts six"}
+    await stage.submit(job("Z", amount=3, priority=9, local_queue="two"))
+
+    assert await stage.cycle() == {"X": "preempts six"}
+
+
 async def test_local_queues_take_turns() -> None:
     """§3: in a queue that goes by usage, before priority; within a LocalQueue as ever."""
     stage = Stage(one("q", 1, usage_based=True))
