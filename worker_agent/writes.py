@@ -15,7 +15,7 @@ import structlog
 
 from federation.api.names import Mirror
 from federation.core.reasons import Reason
-from federation.edge.errors import ApiError, Conflict, Invalid, NotFound
+from federation.edge.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS, Json
 from federation.jobs import batch_job
@@ -92,11 +92,12 @@ class Jobs:
     async def start(self, job: WorkerJob, patch: Json) -> None:
         """Unsuspend a Job with the patch that also notes what is charged.
 
-        One that the API server will never take is refused for good.
+        One that the API server will never take, or an admission policy forbids, is refused for
+        good. If it is the agent that may write nothing, neither is the refusal written.
         """
         try:
             await self._patch(job, patch)
-        except Invalid as error:
+        except (Forbidden, Invalid) as error:
             await self.refuse(job, f"{Reason.FAILED_TO_START}: {error.message}")
             return
         log.info("job.started", job=str(job.key), attempt=job.attempt, mirrored=job.mirrored)

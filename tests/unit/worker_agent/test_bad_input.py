@@ -138,12 +138,13 @@ async def test_a_limit_range_that_appears() -> None:
         await until(lambda: worker.started("after"))
 
 
-async def test_a_start_that_the_server_never_takes() -> None:
+@pytest.mark.parametrize("status", [422, 403])
+async def test_a_start_that_the_server_never_takes(status: int) -> None:
     """Refused for good: nothing is tried over and over, and the quota is free."""
     worker = Worker(1)
     async with worker.running():
         worker.fake.fail(
-            lambda r: r.method == "PATCH" and b'"suspend":false' in r.content, status=422
+            lambda r: r.method == "PATCH" and b'"suspend":false' in r.content, status=status
         )
         worker.add(job("bad"))
         await until(lambda: worker.refused("bad"))
