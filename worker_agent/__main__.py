@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from federation.api import configuration
+from federation.api import configuration as configurations
 from federation.api.names import Label
 from federation.core.policies import RequeueTimestamp
 from federation.edge.catalog import Catalog
@@ -39,6 +39,8 @@ from worker_agent.workloads import Workloads
 
 log = structlog.get_logger(__name__)
 
+_EMPTY = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+
 
 async def run(
     client: KubeClient, heartbeat: Heartbeat, settings: AgentSettings, rules: Settings
@@ -59,6 +61,7 @@ async def run(
     select = Select(label_selector=Label.QUEUE_NAME.value)
     informers = [
         *catalog.informers,
+        agent.state.checks.informer,
         Informer(client, WORKLOADS, workloads),
         Informer(client, JOBS, agent.book, select=select),
     ]
@@ -110,19 +113,23 @@ async def _main(settings: AgentSettings, rules: Settings) -> None:
 
 
 def configured(path: Path | None) -> Settings:
-    """What a configuration file says of admission. Raises ConfigurationFileError."""
-    if path is None:
-        return Settings()
-    reading = load(path)
+    """What a configuration file says; Kueue's defaults without one.
+
+    Raises ConfigurationFileError.
+    """
+    reading = configurations.read(_EMPTY) if path is None else load(path)
     for notice in reading.notices:
         where = ".".join(map(str, notice.path))
         log.warning("configuration.notice", file=str(path), field=where, notice=notice.message)
-    pods_ready = configuration.to_pods_ready(reading.configuration)
+    found = reading.configuration
+    pods_ready = configurations.to_pods_ready(found)
     return Settings(
-        rules=configuration.to_rules(reading.configuration),
-        resources=configuration.to_resource_rules(reading.configuration),
+        rules=configurations.to_rules(found),
+        resources=configurations.to_resource_rules(found),
+        pods_ready=pods_ready,
+        retention=configurations.to_retention(found),
         timestamp=pods_ready.timestamp if pods_ready else RequeueTimestamp.EVICTION,
-        fair_usage=configuration.to_fair_usage(reading.configuration),
+        fair_usage=configurations.to_fair_usage(found),
     )
 
 

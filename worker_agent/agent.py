@@ -19,6 +19,7 @@ from federation.core.why import Explainer
 from federation.edge.catalog import Catalog
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
+from worker_agent.controls import Controls
 from worker_agent.decisions import Decisions
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.failures import placed
@@ -57,7 +58,9 @@ class Agent:
         self.on_decided: Callable[[], None] = lambda: None
         self.on_pods: Callable[[str], None] = lambda uid: None
         self._decisions = Decisions(self.state)
+        self._controls = Controls(self.state)
         self._repair = Repair(self.state, self.nodes)
+        self.state.on_queues = self.quotas_changed
         self._generations = itertools.count(1)
         self._stale_quotas = True
         self._stale_places: float | None = None
@@ -122,6 +125,7 @@ class Agent:
         dues = (
             self.scheduler.due(),
             self._decisions.copies.due(),
+            self._controls.due(),
             self._repair_at,
             self._stale_places,
         )
@@ -136,6 +140,7 @@ class Agent:
         now = self.state.settings.clock()
         self._take_in(now)
         while True:
+            self._controls.wake(now)
             version, touched = self.book.seen_version, list(self.state.dirty)
             self.state.dirty.clear()
             for uid in touched:
@@ -186,10 +191,11 @@ class Agent:
         if state.busy(uid):  # looked at again when the write is done
             return
         stage = job.stage
-        if stage in (Stage.RUNNING, Stage.STOPPING):
-            assert job.admission is not None
+        if stage in (Stage.RESERVED, Stage.RUNNING, Stage.STOPPING):
+            assert job.holds is not None
             self._leave(uid, now)
-            self._hold(job, job.admission, now)
+            self._hold(job, job.holds, now)
+            self._controls.judge(job, now)
             return
         state.evicting.pop(uid, None)
         self.scheduler.release(uid, now)
@@ -199,6 +205,8 @@ class Agent:
         self._leave(uid, now)
         if stage is Stage.STRAY:
             state.write(job, state.api.suspend)
+        elif job.reservation is not None and stage is not Stage.OVER:  # it ran past the queue
+            state.write(job, state.api.unreserve)
         elif stage is Stage.STOPPED and not (job.mirrored and job.admission):
             state.write(job, lambda job: state.api.reset(job, self.book.bodies[job.uid]))
 
@@ -220,14 +228,14 @@ class Agent:
             self.scheduler.wake(held.cluster_queue, now)
         if job.stage is Stage.STOPPING:
             state.evicting.pop(job.uid, None)
-        elif eviction is not None and job.pods.started:
+        elif eviction is not None and (job.pods.started or job.stage is Stage.RESERVED):
             # Before the start time the Job controller may be about to make pods unseen.
             state.write(job, lambda job: state.api.evict(job, eviction))
         elif placed(job):
             self.on_pods(job.uid)
 
     def _enqueue(self, job: WorkerJob, now: float) -> None:
-        standing = self.state.standings.find(job)
+        standing = self._controls.held(job, now) or self.state.standings.find(job)
         if isinstance(standing, Waiting):
             self.scheduler.take_out(job.uid, now)
             self._decisions.forget(job.uid)

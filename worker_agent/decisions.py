@@ -14,6 +14,7 @@ from worker_agent import texts
 from worker_agent.copies import Copies
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.lines import Lines
+from worker_agent.reservations import Reservations
 from worker_agent.state import State, stamp
 from worker_agent.texts import Waiting
 from worker_agent.views import start_patch
@@ -26,6 +27,7 @@ class Decisions:
         self._state = state
         self.lines = Lines(state.scheduler)
         self.copies = Copies(state.scheduler, self.lines)
+        self._reservations = Reservations(state)
         self._untold: set[str] = set()
 
     def queued(self, job: WorkerJob, now: float, *, changed: bool) -> None:
@@ -73,6 +75,8 @@ class Decisions:
         if problem:
             state.scheduler.release(job.uid, now)
             state.refuse(job, Waiting(Reason.FAILED_TO_START.value, problem))
+        elif self._reservations.needed(job, fit.admission):
+            self._reservations.reserve(job, fit, now)
         else:
             state.write(job, partial(self._start, fit, flavors, stamp(now)))
 

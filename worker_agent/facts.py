@@ -25,6 +25,8 @@ class Stage(Enum):
 
     WAITING = auto()
     """Suspended, nothing of it runs: the agent has to decide."""
+    RESERVED = auto()
+    """Holds quota and has yet to be started: its admission checks are not all Ready."""
     RUNNING = auto()
     """Started by the agent; holds what its note says."""
     STOPPING = auto()
@@ -66,6 +68,8 @@ class Pods:
 class WorkerJob:
     """`admission` is what the agent charged when it started the Job (its own annotation).
 
+    `reservation` is what was charged while it waits for admission checks, `admitted_at` when it was
+    started. `max_execution_s` is how long it may run in all, None without a limit.
     `created` orders equals: for a copy it is when the job was queued on the management cluster.
     `pod_sets` are the pods that it asks for, without those of `reclaimable`, by pod set.
     """
@@ -88,7 +92,10 @@ class WorkerJob:
     priority: int = 0
     preemptible: bool = True
     admission: Admission | None = None
+    reservation: Admission | None = None
     reserved: float | None = None
+    admitted_at: float | None = None
+    max_execution_s: int | None = None
     eviction: Eviction | None = None
     refused: str = ""
     deciding_until: float = 0.0
@@ -113,7 +120,14 @@ class WorkerJob:
             return Stage.DRAINING
         if self.pods.started:
             return Stage.STOPPED
-        return Stage.OVER if self.refused else Stage.WAITING
+        if self.refused:
+            return Stage.OVER
+        return Stage.WAITING if self.reservation is None else Stage.RESERVED
+
+    @property
+    def holds(self) -> Admission | None:
+        """What is charged while its stage is RESERVED, RUNNING or STOPPING."""
+        return self.admission or self.reservation
 
     @property
     def pods_ready(self) -> bool:
@@ -179,6 +193,8 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
     mirrored = bool(local_uid and labels.get(Label.MULTIKUEUE_ORIGIN.value))
     queued_at = annotations.get(Mirror.QUEUED_AT.value) if mirrored else None
     request = request or asked(job)
+    reserved = batch_job.timestamp(annotations.get(Mirror.RESERVED_AT.value)) or None
+    admitted_at = batch_job.timestamp(annotations.get(Mirror.ADMITTED_AT.value)) or reserved
     return WorkerJob(
         uid=meta["uid"],
         key=ObjectKey(meta["namespace"], meta["name"]),
@@ -198,7 +214,10 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
         priority=mirrored_priority(job),
         preemptible=annotations.get(Option.NON_PREEMPTIBLE.value) != "true",
         admission=request.admission,
-        reserved=batch_job.timestamp(annotations.get(Mirror.RESERVED_AT.value)) or None,
+        reservation=batch_job.decode_admission(annotations.get(Mirror.RESERVATION.value, "")),
+        reserved=reserved,
+        admitted_at=admitted_at,
+        max_execution_s=batch_job.max_execution_seconds(job),
         eviction=read_eviction(job),
         refused=annotations.get(Mirror.REFUSED.value, ""),
         deciding_until=batch_job.timestamp(annotations.get(Mirror.DECIDING.value)),

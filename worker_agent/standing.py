@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from federation.core.policies import RequeueTimestamp
+from federation.core.policies import RequeueTimestamp, StopPolicy
 from federation.core.reasons import Reason
 from federation.edge.catalog import Catalog
 from federation.edge.resources import Json
@@ -29,9 +29,11 @@ class Standings:
 
     def find(self, job: WorkerJob) -> Standing | Waiting:
         """Where it stands in line, or why it cannot be queued at all."""
-        if text := self._problem(job):
-            return Waiting(Reason.MISCONFIGURED.value, text)
-        local_queue = self._catalog.local_queues[job.key.namespace, job.queue]
+        local_queue = self._catalog.local_queues.get((job.key.namespace, job.queue))
+        if (text := self._problem(job)) or local_queue is None:
+            stopped = local_queue is not None and local_queue.stop is not StopPolicy.NONE
+            reason = Reason.SUSPENDED if stopped else Reason.MISCONFIGURED
+            return Waiting(reason.value, text)
         return Standing(local_queue.cluster_queue, self.priority(job)[0], self._timestamp)
 
     def priority(self, job: WorkerJob) -> tuple[int, Json | None]:

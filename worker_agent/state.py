@@ -7,19 +7,38 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from federation.api.meta import wire_time
-from federation.core.policies import FairUsage, RequeueTimestamp, ResourceRules, Rules
+from federation.core.controls import Deactivate, Readmit
+from federation.core.facts import Record
+from federation.core.policies import (
+    FairUsage,
+    PodsReady,
+    RequeueTimestamp,
+    ResourceRules,
+    Retention,
+    Rules,
+)
 from federation.core.queueing import MemoryIndex
 from federation.core.scheduler import REACTIVATION_S, Scheduler
+from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.kube import KubeClient
 from federation.jobs.eviction_note import Eviction
 from worker_agent.book import Book
+from worker_agent.checks import Checks
 from worker_agent.facts import WorkerJob
 from worker_agent.standing import Standings
 from worker_agent.texts import Waiting
 from worker_agent.writes import Jobs, Queue
+
+
+class Order(NamedTuple):
+    """What a Workload of this version is to say because the rules of a Job's life ask for it."""
+
+    version: int
+    verdict: Readmit | Deactivate
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +49,17 @@ class Settings:
     resources: ResourceRules = field(default_factory=ResourceRules)
     timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION
     fair_usage: FairUsage | None = None
+    pods_ready: PodsReady | None = None
+    """None where nobody waits for pods to be ready."""
+    retention: Retention = field(default_factory=Retention)
     reactivation_s: float = REACTIVATION_S
     clock: Callable[[], float] = time.time
 
 
 class State:
     """`waits` says why local Jobs wait, `evicting` which Jobs are to be stopped and do not say so
-    yet; both by UID. `touch` has a Job looked at before the next decision.
+    yet, `records` what the Workloads say, `orders` what has to be written there next; all by UID
+    of the Job. `touch` has a Job looked at before the next decision.
     """
 
     def __init__(
@@ -50,10 +73,13 @@ class State:
         self.standings = Standings(catalog, self.book, epoch, settings.timestamp)
         self.waits: dict[str, Waiting] = {}
         self.evicting: dict[str, Eviction] = {}
+        self.records: dict[str, Record] = {}
+        self.orders: dict[str, Order] = {}
         self.dirty: dict[str, None] = {}
         self.wake = asyncio.Event()
         self.on_change: Callable[[str], None] = lambda uid: None
-        self.workload_uid: Callable[[str], str] = lambda uid: ""
+        self.checks = Checks(client, lambda: self.on_queues())
+        self.on_queues: Callable[[], None] = lambda: None
         self.tasks: asyncio.TaskGroup | None = None
         self.api = Jobs(client, self.book.see)
         self._writes = Queue(self.touch)
@@ -69,6 +95,22 @@ class State:
         self._writes.heard(uid)
         self.wake.set()
         self.on_change(uid)
+
+    def workload_uid(self, uid: str) -> str:
+        """UID of a Job's Workload; '' if there is none yet."""
+        record = self.records.get(uid)
+        return record.uid if record else ""
+
+    def queue_of(self, job: WorkerJob) -> ClusterQueue | None:
+        """The ClusterQueue whose quota a Job holds, else the one that it would ask."""
+        if job.holds is not None:
+            return self.catalog.queues.get(job.holds.cluster_queue)
+        local = self.catalog.local_queues.get((job.key.namespace, job.queue))
+        return self.catalog.queues.get(local.cluster_queue) if local else None
+
+    def needed(self, job: WorkerJob) -> tuple[str, ...]:
+        """The admission checks that a local Job needs with what it holds, or before that."""
+        return self.checks.names(self.queue_of(job), job.holds)
 
     def busy(self, uid: str) -> bool:
         """Whether a write about a Job is under way: it is looked at again when that is done."""
@@ -97,10 +139,14 @@ class State:
             self.waits[job.uid] = why
             self.on_change(job.uid)
 
-    def evict(self, uid: str, eviction: Eviction) -> None:
-        """Have a Job that holds quota stopped; until it is, it counts as evicted already."""
+    def evict(self, uid: str, eviction: Eviction, *, instead: bool = False) -> None:
+        """Have a Job that holds quota stopped; until it is, it counts as evicted already.
+
+        One that is about to be evicted for another reason keeps that, unless this one stands
+        `instead` of it.
+        """
         held = self.scheduler.holder(uid)
-        if held is None or held.evicted:
+        if held is None or (held.evicted and not instead):
             return
         self.evicting[uid] = eviction
         self.scheduler.hold(replace(held, evicted=True))

@@ -6,33 +6,44 @@ section 2.1). Level-triggered: what was missed is caught up with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from federation.api import record as records
+from federation.api.departure import requeued
 from federation.api.names import ConditionType as Kind
-from federation.core.bookkeeping import EvictionCount, counted, pods_ready_condition
+from federation.core.bookkeeping import pods_ready_condition
 from federation.core.facts import Record
 from federation.core.reasons import Reason
 from federation.core.types import Admission
 from federation.edge.resources import Json
+from worker_agent import departed
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.texts import Waiting
 
+_HOLDS = (Stage.RESERVED, Stage.RUNNING)
 _LEFT = (Stage.STOPPED, Stage.WAITING, Stage.DRAINING, Stage.STRAY)
 
 
-def changes(job: WorkerJob, record: Record, waiting: Waiting | None) -> Json:
+def changes(
+    job: WorkerJob,
+    record: Record,
+    waiting: Waiting | None,
+    checks: tuple[str, ...] = (),
+    now: float = 0.0,
+) -> Json:
     """Fields of the status that have to be written; empty if it says all that it should.
 
-    `conditions` are only those that change, without their times.
+    `conditions` are only those that change, without their times; see `departed.merged`. `checks`
+    are the admission checks that a local Job needs, `now` is in seconds since the epoch.
     """
-    status = record.status
-    news = [c for c in _conditions(job, status, waiting) if _differs(status, c)]
+    status, stage = record.status, job.stage
+    left = departed.unseen(job, record)
+    said = departed.without(status, job.eviction) if left and job.eviction else status
+    news = [c for c in _conditions(job, said, waiting) if _differs(said, c)]
     fields: Json = {"conditions": news} if news else {}
-    stage = job.stage
-    if stage is Stage.RUNNING and job.admission is not None:
-        wire = _admission(job.admission)
+    if stage in _HOLDS and job.holds is not None:
+        wire = _admission(job.holds)
         if record.admission is None or _places(wire) != _places(status["admission"]):
             fields["admission"] = wire
     elif stage in _LEFT and record.admission is not None:
@@ -40,9 +51,7 @@ def changes(job: WorkerJob, record: Record, waiting: Waiting | None) -> Json:
     reclaimable = [{"name": name, "count": n} for name, n in sorted(job.reclaimable.items())]
     if stage is Stage.RUNNING and reclaimable != (status.get("reclaimablePods") or []):
         fields["reclaimablePods"] = reclaimable
-    if any(c["type"] == Kind.EVICTED and c["status"] == "True" for c in news):
-        fields["schedulingStats"] = {"evictions": _count(job, status)}
-    return fields
+    return fields | departed.bookkeeping(job, record, news, checks, now)
 
 
 def _admission(admission: Admission) -> Json:
@@ -73,8 +82,8 @@ def _conditions(
     if job.finished:
         reason = Reason.SUCCEEDED if job.finished == "Complete" else Reason.FAILED
         yield _condition(Kind.FINISHED, True, reason, f"the job ended as {job.finished}")
-    elif stage is Stage.RUNNING and job.admission is not None:
-        yield from _running(job, job.admission.cluster_queue, status)
+    elif stage in _HOLDS and job.holds is not None:
+        yield from _running(job, job.holds.cluster_queue, status)
     elif stage is Stage.STOPPING:
         yield from _evicted(job)
     elif stage in _LEFT:
@@ -90,13 +99,17 @@ def _conditions(
 def _running(job: WorkerJob, queue: str, status: Mapping[str, Any]) -> Iterator[Json]:
     text = f"Quota reserved in ClusterQueue {queue}"
     yield _condition(Kind.QUOTA_RESERVED, True, Reason.QUOTA_RESERVED, text)
-    yield _condition(Kind.ADMITTED, True, Reason.ADMITTED, "The workload is admitted")
+    if job.admission is None:
+        text = "Its admission checks are not all Ready"
+        yield _condition(Kind.ADMITTED, False, Reason.UNSATISFIED_ADMISSION_CHECKS, text)
+    else:
+        yield _condition(Kind.ADMITTED, True, Reason.ADMITTED, "The workload is admitted")
     for kind in (Kind.EVICTED, Kind.PREEMPTED):
         before = records.find(status, kind)
         if before is not None and before["status"] == "True":
             text = f"Previously: {before['message']}"
             yield _condition(kind, False, Reason.QUOTA_RESERVED, text)
-    yield _pods_ready(job, status, admitted=True)
+    yield _pods_ready(job, status, admitted=job.admission is not None)
 
 
 def _pods_ready(job: WorkerJob, status: Mapping[str, Any], *, admitted: bool) -> Json:
@@ -117,15 +130,15 @@ def _evicted(job: WorkerJob) -> Iterator[Json]:
 
 
 def _left(job: WorkerJob, status: Mapping[str, Any]) -> Iterator[Json]:
-    """Nothing of it runs any more: what it held is free, and it is in its queue."""
+    """Nothing of it runs any more: what it held is free, and it is in its queue, or will be."""
+    if job.eviction is not None and records.find(status, Kind.REQUEUED) is None:
+        yield requeued(job.eviction.reason, job.eviction.message)
     if not any(records.is_true(status, kind) for kind in (Kind.QUOTA_RESERVED, Kind.ADMITTED)):
         return
     text = job.eviction.message if job.eviction else "The job was suspended"
     yield _condition(Kind.QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, text)
     yield _condition(Kind.ADMITTED, False, Reason.NO_RESERVATION, text)
     yield _pods_ready(job, status, admitted=False)
-    if job.eviction is not None:
-        yield records.condition(Kind.REQUEUED, True, job.eviction.reason, text)
 
 
 def _condition(kind: Kind, true: bool, reason: Reason, text: str) -> Json:
@@ -135,17 +148,3 @@ def _condition(kind: Kind, true: bool, reason: Reason, text: str) -> Json:
 def _differs(status: Mapping[str, Any], change: Json) -> bool:
     found = records.find(status, Kind(change["type"])) or {}
     return any(found.get(key) != value for key, value in change.items())
-
-
-def _count(job: WorkerJob, status: Mapping[str, Any]) -> list[Json]:
-    """How often it was evicted for each reason, this time included."""
-    assert job.eviction is not None
-    said: Iterable[Json] = (status.get("schedulingStats") or {}).get("evictions") or ()
-    before = tuple(
-        EvictionCount(c["reason"], c.get("underlyingCause", ""), c.get("count", 0)) for c in said
-    )
-    cause = "" if job.eviction.reason == Reason.PREEMPTED else job.eviction.cause
-    return [
-        {"reason": c.reason, "underlyingCause": c.cause, "count": c.count}
-        for c in counted(before, job.eviction.reason, cause)
-    ]

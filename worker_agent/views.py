@@ -21,7 +21,7 @@ from federation.core.types import (
 )
 from federation.edge.resources import Json
 from federation.jobs import batch_job
-from worker_agent.facts import WorkerJob
+from worker_agent.facts import Stage, WorkerJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,10 @@ def holder(job: WorkerJob, admission: Admission, priority: int, *, evicted: bool
         admission=admission,
         usage=used(admission, job.pod_sets, job.reclaimable),
         reserved=job.reserved,
-        evicted=evicted or job.suspended,
+        evicted=evicted or job.stage is Stage.STOPPING,
         preemptible=job.preemptible,
         pods_ready=job.pods_ready,
+        admitted=job.admission is not None,
     )
 
 

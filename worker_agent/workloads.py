@@ -1,30 +1,33 @@
-"""The Workload beside each Job on the worker, for people and tools: never decided from.
+"""The Workload beside each Job on the worker, written after the decision, off its path.
 
-Written after the decision, off its path. A copy gets one when it has been there for some seconds:
-what ends sooner is gone, with its copy, before anybody could look. For the same reason the end of
-a copy is written only when the manager has not removed it after a while.
+Of a local Job it is the record of what people and check controllers want, of evictions and clocks
+(docs/decisions/15); of a copy nothing is decided from it. A copy gets one when it has been there
+for some seconds: what ends sooner is gone, with its copy, before anybody could look. For the same
+reason the end of a copy is written only when the manager has not removed it after a while.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import structlog
 
+from federation.api import departure
 from federation.api import record as records
-from federation.api.meta import wire_time
 from federation.api.names import ConditionType
+from federation.core.controls import Deactivate, Readmit
 from federation.core.facts import LocalJob, Record
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import WORKLOADS, Json
 from federation.jobs import batch_job
 from federation.jobs.admission_note import original
-from worker_agent import status
+from worker_agent import departed, status
 from worker_agent.agent import Agent
 from worker_agent.facts import WorkerJob
+from worker_agent.retention import expiry
+from worker_agent.state import stamp
 
 log = structlog.get_logger(__name__)
 
@@ -38,8 +41,8 @@ class Workloads:
     """Brings Workloads in line with what the agent decided."""
 
     def __init__(self, client: KubeClient, agent: Agent) -> None:
-        self._client, self._agent = client, agent
-        self._records: dict[str, Record] = {}
+        self._client, self._agent, self._state = client, agent, agent.state
+        self._records = agent.state.records
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
         self._writing: set[str] = set()
@@ -48,7 +51,6 @@ class Workloads:
         self._ends: dict[str, float] = {}
         self._seen: dict[str, float] = {}
         agent.state.on_change = self.mark
-        agent.state.workload_uid = self.uid_of
 
     def mark(self, uid: str) -> None:
         """Have a Job's Workload looked at."""
@@ -56,17 +58,12 @@ class Workloads:
             self._waiting.add(uid)
             self._queue.put_nowait(uid)
 
-    def uid_of(self, job_uid: str) -> str:
-        """UID of a Job's Workload; '' if there is none yet."""
-        record = self._records.get(job_uid)
-        return record.uid if record else ""
-
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
         """Informer handler."""
         present = {records.owner_uid(item) for item in items}
         for uid in self._records.keys() - present:
             self._records.pop(uid)
-            self.mark(uid)
+            self._news(uid)
         for item in items:
             self.on_event("ADDED", item)
 
@@ -79,9 +76,19 @@ class Workloads:
             return
         if type != "DELETED":
             self._records[uid] = record
+            if known is None or _decisive(known) != _decisive(record):
+                self._news(uid)
         elif known and known.uid == record.uid:
             del self._records[uid]
+            self._news(uid)
+
+    def _news(self, uid: str) -> None:
+        """A Workload says something else: of a local Job that is to be decided on."""
+        job = self._agent.jobs.get(uid)
+        if job is None or job.mirrored:
             self.mark(uid)
+        else:
+            self._agent.state.touch(uid)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -121,19 +128,56 @@ class Workloads:
         if record is None:
             if job.mirrored and (young := self._first_seen(uid) + COPY_AFTER_S - self._clock()) > 0:
                 return young
+            if job.finished and self._state.settings.retention.after_finished_s is not None:
+                return None  # it may have been kept long enough
             await self._create(job)
             return 0.0
-        fields = status.changes(job, record, self._agent.waits.get(uid))
+        if uid in self._state.orders:
+            return await self._order(uid, record)
+        return await self._write(job, record)
+
+    async def _order(self, uid: str, record: Record) -> float:
+        """Write what the rules of its life ask for, unless the Workload has changed since."""
+        order, now = self._state.orders.pop(uid), stamp(self._state.settings.clock())
+        verdict = order.verdict
+        if order.version != record.version:
+            self._state.touch(uid)
+        elif isinstance(verdict, Readmit):
+            await self._patch(record, departure.readmit_patch(record, *_why(verdict), now))
+        elif record.life.target is None:
+            await self._patch(record, departure.target_patch(record, *_why(verdict), now))
+        else:
+            version = {"resourceVersion": str(record.version)}
+            await self._patch(record, {"metadata": version, "spec": {"active": False}}, "")
+        return 0.0
+
+    async def _write(self, job: WorkerJob, record: Record) -> float | None:
+        """Bring the status in line with the Job, or delete what was kept long enough."""
+        uid, now = job.uid, self._state.settings.clock()
+        fields = status.changes(job, record, self._agent.waits.get(uid), self._checks(job), now)
         if not fields:
-            return None
+            return await self._expire(job, record, now)
         if (later := self._not_yet(job, record, fields)) is not None:
             return later
         if "conditions" in fields:
-            now = wire_time(datetime.now(UTC))
-            fields["conditions"] = records.with_conditions(record.status, fields["conditions"], now)
+            fields["conditions"] = departed.merged(job, record, fields["conditions"], now)
         await self._patch(record, records.status_patch(record, **fields))
         self._written[uid] = self._clock()
         return None
+
+    async def _expire(self, job: WorkerJob, record: Record, now: float) -> float | None:
+        at = None if job.mirrored else expiry(job, record, self._state.settings.retention)
+        if at is None or now < at:
+            return None if at is None else at - now
+        if job.finished:
+            key = record.key
+            await self._client.delete(WORKLOADS, key.name, key.namespace, uid=record.uid)
+        else:
+            self._state.write(job, self._state.api.delete)
+        return None
+
+    def _checks(self, job: WorkerJob) -> tuple[str, ...]:
+        return () if job.mirrored else self._state.needed(job)
 
     def _not_yet(self, job: WorkerJob, record: Record, fields: Json) -> float | None:
         """After how many seconds to write something that is not worth a write of its own: the end
@@ -166,9 +210,9 @@ class Workloads:
             name, namespace = manifest["metadata"]["name"], job.key.namespace
             self.on_event("ADDED", await self._client.get(WORKLOADS, name, namespace))
 
-    async def _patch(self, record: Record, body: Json) -> None:
+    async def _patch(self, record: Record, body: Json, part: str = "status") -> None:
         name, namespace = record.key.name, record.key.namespace
-        written = await self._client.patch(WORKLOADS, name, body, namespace, subresource="status")
+        written = await self._client.patch(WORKLOADS, name, body, namespace, subresource=part)
         self.on_event("MODIFIED", written)
 
 
@@ -178,6 +222,14 @@ def _as_local(job: WorkerJob, asked: Json) -> LocalJob:
         job.suspended, pod_sets=job.pod_sets,
         max_execution_s=batch_job.max_execution_seconds(asked),
     )  # fmt: skip
+
+
+def _decisive(record: Record) -> tuple[object, ...]:
+    return record.uid, record.life, record.evicted_at
+
+
+def _why(verdict: Readmit | Deactivate) -> tuple[str, str]:
+    return verdict.reason, verdict.message
 
 
 def _only_numbers(record: Record, fields: Json) -> bool:

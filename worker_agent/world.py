@@ -45,8 +45,10 @@ def surroundings(state: State, nodes: Nodes) -> tuple[World, dict[str, str]]:
 def _missing(
     state: State, queue: ClusterQueue, topologies: Mapping[str, FlavorTopology]
 ) -> Iterator[str]:
-    """What is not there of the topologies of its flavors."""
+    """What is not there of its checks, and of the topologies of its flavors."""
     catalog = state.catalog
+    if problem := state.checks.problem(queue):
+        yield problem
     for group in queue.groups:
         for quotas in group.flavors:
             flavor = catalog.flavors.get(quotas.flavor)

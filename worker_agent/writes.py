@@ -114,16 +114,33 @@ class Jobs:
 
     async def suspend(self, job: WorkerJob) -> None:
         """A Job that was started past the queue is stopped, and waits its turn."""
-        meta = {"resourceVersion": str(job.version)}
+        meta: Json = {"resourceVersion": str(job.version)}
+        if notes := unreserved(job):  # it lost its place: nothing counts what runs past the queue
+            meta["annotations"] = notes
         await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
         log.warning("job.stopped", job=str(job.key), why="it was started without admission")
 
     async def evict(self, job: WorkerJob, eviction: Eviction) -> None:
         """Suspend a Job and note why, in one write."""
         notes = {Mirror.EVICTED.value: encode_eviction(eviction)}
-        meta = {"uid": job.uid, "annotations": notes}
+        meta = {"uid": job.uid, "annotations": notes | unreserved(job)}
         await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
         log.info("job.evicted", job=str(job.key), reason=eviction.reason, why=eviction.message)
+
+    async def reserve(self, job: WorkerJob, notes: Mapping[str, str | None]) -> None:
+        """Note what a Job holds that is not started before its admission checks are Ready."""
+        await self._annotate(job, notes)
+        log.info("job.reserved", job=str(job.key))
+
+    async def unreserve(self, job: WorkerJob) -> None:
+        """Give back what was reserved and not used."""
+        await self._annotate(job, unreserved(job))
+        log.info("job.released", job=str(job.key))
+
+    async def delete(self, job: WorkerJob) -> None:
+        """Remove a Job that was kept long enough after the queue deactivated it."""
+        await self._client.delete(JOBS, job.key.name, job.key.namespace, uid=job.uid)
+        log.info("job.expired", job=str(job.key))
 
     async def move(self, job: WorkerJob, note: str) -> None:
         """Some pods of a running Job go elsewhere."""
@@ -142,6 +159,7 @@ class Jobs:
         if patch is not None:
             notes = patch["metadata"]["annotations"]
             notes[Mirror.RESERVED_AT.value] = None
+            notes[Mirror.ADMITTED_AT.value] = None
             notes[Mirror.PRIORITY.value] = None
             await self._patch(job, patch)
         log.info("job.queued_again", job=str(job.key))
@@ -154,3 +172,11 @@ class Jobs:
         written = await self._client.patch(JOBS, name, body, namespace, subresource=subresource)
         self._see(written)
         return written
+
+
+def unreserved(job: WorkerJob) -> dict[str, str | None]:
+    """The notes that take away what a Job reserved; none if it reserved nothing."""
+    if job.reservation is None:
+        return {}
+    kinds = (Mirror.RESERVATION, Mirror.RESERVED_AT, Mirror.PRIORITY)
+    return {kind.value: None for kind in kinds}

@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 _MOST_COUNTS = 256
 
-_AT_ONCE = frozenset({Reason.PREEMPTED, Reason.NODE_FAILURES, Reason.EVICTED_ON_WORKER_CLUSTER})
+AT_ONCE = frozenset({Reason.PREEMPTED, Reason.NODE_FAILURES, Reason.EVICTED_ON_WORKER_CLUSTER})
 """Evictions after which a workload may queue as soon as it has stopped."""
 
 
@@ -43,7 +43,7 @@ def evict_patch(record: Record, effect: do.Evict, now: str) -> Json:
     if preempted:
         changes.append(condition(ConditionType.PREEMPTED, True, effect.cause, effect.message))
     if record.binding is None:
-        changes.append(_requeued(effect.reason, effect.message))
+        changes.append(requeued(effect.reason, effect.message))
     dropped = {ConditionType.EVICTED.value}
     if preempted:
         dropped.add(ConditionType.PREEMPTED.value)
@@ -87,9 +87,9 @@ def _counts(record: Record, effect: do.Evict, preempted: bool) -> list[Json]:
     ]
 
 
-def _requeued(reason: str, message: str) -> Json:
+def requeued(reason: str, message: str) -> Json:
     """Whether it may queue again now that the eviction is over."""
-    return condition(ConditionType.REQUEUED, reason in _AT_ONCE, reason, message)
+    return condition(ConditionType.REQUEUED, reason in AT_ONCE, reason, message)
 
 
 def unbind_patch(record: Record, effect: do.Unbind, now: str) -> Json:
@@ -97,7 +97,7 @@ def unbind_patch(record: Record, effect: do.Unbind, now: str) -> Json:
     status, life = record.status, record.life
     changes = [condition(ConditionType.QUOTA_RESERVED, False, effect.reason, effect.message)]
     if effect.evicted:
-        changes.append(_requeued(life.evicted, record.evicted_message))
+        changes.append(requeued(life.evicted, record.evicted_message))
     if find(status, ConditionType.ADMITTED) is not None:
         text = "The workload holds no quota"
         changes.append(condition(ConditionType.ADMITTED, False, Reason.NO_RESERVATION.value, text))

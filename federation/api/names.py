@@ -97,7 +97,11 @@ class Mirror(StrEnum):
     REFUSED = "fedq.io/refused"
     DECIDING = "fedq.io/deciding"
     ADMISSION = "fedq.io/admission"
+    RESERVATION = "fedq.io/reservation"
+    """What a Job holds that waits for its admission checks; ADMISSION takes its place."""
     RESERVED_AT = "fedq.io/reserved-at"
+    ADMITTED_AT = "fedq.io/admitted-at"
+    """When a Job was started that had to wait for checks; else that is when it was reserved."""
     EVICTED = "fedq.io/evicted"
     """Why a Job was stopped by its queue (JSON, see `federation.jobs.eviction_note`)."""
 

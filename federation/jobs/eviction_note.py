@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from federation.api.life import moment, wire_moment
 from federation.api.names import Mirror
+from federation.core.backoff import RequeueState
 
 Json = dict[str, Any]
 
@@ -24,22 +26,27 @@ _LONGEST = 4096
 class Eviction:
     """`reason` is that of the condition Evicted; `cause` that of Preempted, else what is behind
     the reason ('' if there is no more to say). `at` is the time of the eviction (RFC 3339).
+    `requeue` is what requeueState becomes, None if that stays as it is.
     """
 
     reason: str
     message: str
     at: str
     cause: str = ""
+    requeue: RequeueState | None = None
 
 
 def encode_eviction(eviction: Eviction) -> str:
     """As annotation text."""
-    body = {
+    body: Json = {
         "reason": eviction.reason,
         "cause": eviction.cause,
         "message": eviction.message[:_LONGEST],
         "at": eviction.at,
     }
+    if eviction.requeue is not None:
+        count, at = eviction.requeue.count, eviction.requeue.at
+        body["requeue"] = {"count": count, "at": "" if at is None else wire_moment(at)}
     return json.dumps(body, separators=(",", ":"))
 
 
@@ -50,8 +57,18 @@ def read_eviction(job: Json) -> Eviction | None:
         body = json.loads(text)
         reason, message, at, cause = (body[key] for key in ("reason", "message", "at", "cause"))
         datetime.fromisoformat(at)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        requeue = _requeue(body.get("requeue"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     if not reason or not all(isinstance(part, str) for part in (reason, message, cause)):
         return None
-    return Eviction(reason, message[:_LONGEST], at, cause)
+    return Eviction(reason, message[:_LONGEST], at, cause, requeue)
+
+
+def _requeue(wire: Json | None) -> RequeueState | None:
+    if wire is None:
+        return None
+    count, at = wire["count"], wire["at"]
+    if type(count) is not int or not 0 <= count < 2**31 or not isinstance(at, str):
+        raise ValueError(f"{wire!r} is no state of a requeue")
+    return RequeueState(count, moment(at))

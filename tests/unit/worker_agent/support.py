@@ -194,6 +194,7 @@ class Worker:
         self.workloads = Workloads(client, agent)
         informers = [
             *catalog.informers,
+            agent.state.checks.informer,
             Informer(client, WORKLOADS, self.workloads),
             Informer(
                 client, JOBS, agent.book, select=Select(label_selector=Label.QUEUE_NAME.value)
