@@ -13,7 +13,7 @@ from federation.core.types import ClusterQueue, Cohort, FlavorResource, Quota, R
 
 _NO_QUOTA = Quota(0)
 _DEEPEST = 200
-"""Levels of cohorts. Every decision walks all of them, some by recursion; nobody means that many."""
+"""Levels of cohorts. Decisions walk all of them, some by recursion; nobody means that many."""
 
 
 @dataclass(slots=True, eq=False)
