@@ -1,7 +1,7 @@
 """The Workload beside each Job on the worker, written after the decision, off its path.
 
 Of a local Job it is the record of what people and check controllers want, of evictions and clocks
-(docs/decisions/16); of a copy nothing is decided from it. A copy gets one when it has been there
+(docs/decisions/18); of a copy nothing is decided from it. A copy gets one when it has been there
 for some seconds: what ends sooner is gone, with its copy, before anybody could look. For the same
 reason the end of a copy is written only when the manager has not removed it after a while.
 """
