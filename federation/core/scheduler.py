@@ -45,6 +45,8 @@ class Scheduler:
         self._world = World()
         self._trees: dict[str, list[str]] = {}
         """The queues of each tree that take part in cycles."""
+        self._resting: dict[str, list[str]] = {}
+        """Those that do not, as they are not active."""
         self._holders: dict[str, dict[str, Holder]] = {}
         self._queue_of: dict[str, str] = {}
         self._lines = Lines(index, self._queue_of, self._touch)
@@ -77,11 +79,12 @@ class Scheduler:
             for holder in queue.values():
                 tree.add(holder.cluster_queue, holder.usage)
                 self.snapshot.take_places(holder.admission)
-        self._trees = {}
+        self._trees, self._resting = {}, {}
         for name in sorted(world.queues):
-            if self._active(name):
-                self._trees.setdefault(tree.root(name), []).append(name)
-            else:
+            active = self._active(name)
+            part = self._trees if active else self._resting
+            part.setdefault(tree.root(name), []).append(name)
+            if not active:
                 self.snapshot.inactive.add(name)
         self.turns.configure(world, self._holders)
         self._lines.configure({name: world.goes_by_usage(name) for name in world.queues}, now)
@@ -233,7 +236,8 @@ class Scheduler:
         self._touch(item.cluster_queue)
 
     def _reactivate(self, root: str) -> None:
-        self._lines.reactivate(self._trees.get(root, ()), self._selected)
+        names = [*self._trees.get(root, ()), *self._resting.get(root, ())]
+        self._lines.reactivate(names, self._selected)
         self._happened({root})
 
     def _selected(self, item: Pending) -> bool:
