@@ -46,7 +46,7 @@ class Scheduler:
         self._trees: dict[str, list[str]] = {}
         """The queues of each tree that take part in cycles."""
         self._resting: dict[str, list[str]] = {}
-        """Those that do not, as they are not active."""
+        """Those that do not, as they are not active; of a cycle of cohorts none."""
         self._holders: dict[str, dict[str, Holder]] = {}
         self._queue_of: dict[str, str] = {}
         self._lines = Lines(index, self._queue_of, self._touch)
@@ -81,11 +81,13 @@ class Scheduler:
                 self.snapshot.take_places(holder.admission)
         self._trees, self._resting = {}, {}
         for name in sorted(world.queues):
-            active = self._active(name)
-            part = self._trees if active else self._resting
-            part.setdefault(tree.root(name), []).append(name)
-            if not active:
-                self.snapshot.inactive.add(name)
+            root = tree.root(name)
+            if self._active(name):
+                self._trees.setdefault(root, []).append(name)
+                continue
+            self.snapshot.inactive.add(name)
+            if name not in tree.cyclic:
+                self._resting.setdefault(root, []).append(name)
         self.turns.configure(world, self._holders)
         self._lines.configure({name: world.goes_by_usage(name) for name in world.queues}, now)
         changed = changed_queues(before, world)

@@ -11,9 +11,9 @@ STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 MOST_QUEUES, MOST_DEPTH = 8, 4
 
 
-def scenario(random: Random) -> Json:
+def scenario(random: Random, jobs: int = 28) -> Json:
     """A scenario, the same for the same random numbers."""
-    return _Generator(random).scenario()
+    return _Generator(random).scenario(jobs)
 
 
 class _Generator:
@@ -26,6 +26,14 @@ class _Generator:
             self.resources.append("pods")
         self.flavors = [f"f{n}" for n in range(self.pick([1, 1, 2, 2, 2, 3, 3]))]
         self.scale = self.pick([2, 4, 4, 8])
+        self.tight = self.pick([0.0, 0.15, 0.4])
+        """How often a quota has a limit."""
+        self.rising = self.chance(0.4)
+        """Whether those that come later have a higher priority: then much is preempted."""
+        self.careful = self.pick([0.05, 0.05, 0.05, 0.4])
+        """How often a workload may not be preempted."""
+        self.eager = self.chance(0.4)
+        """Whether queues reclaim what they lend, and some have nothing but what they borrow."""
         self.cohorts = self._cohort_names()
         self.queues = [f"q{n}" for n in range(self.pick([1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 8]))]
         self.groups = self._split()
@@ -37,7 +45,7 @@ class _Generator:
     # --- choices ---
 
     def chance(self, probability: float) -> bool:
-        return self.random.random() < probability
+        return self.random.random() >= 1 - probability  # 0, the simplest, is no
 
     def pick(self, options: Any) -> Any:
         return self.random.choice(list(options))
@@ -52,8 +60,9 @@ class _Generator:
 
     # --- objects ---
 
-    def scenario(self) -> Json:
-        jobs = {f"j{n:02}": self.job(n) for n in range(self.number(3, 24))}
+    def scenario(self, most: int) -> Json:
+        """At most so many jobs, and what happens to them."""
+        jobs = {f"j{n:02}": self.job(n) for n in range(self.number(1, most))}
         return {
             "rules": self.rules(),
             "namespaces": {"team": {"team": "a"}, "other": {}},
@@ -110,11 +119,12 @@ class _Generator:
 
     def quota(self, *, limits: bool, cohort: bool = False) -> list[int | None]:
         nominal = self.pick([0, 0, 1, 2, 3, 4, 5, 6, 8])
-        if cohort and self.chance(0.5):
+        if (cohort and self.chance(0.5)) or (self.eager and self.chance(0.3)):
             nominal = 0
-        borrowing = self.number(0, self.scale + 2) if limits and self.chance(0.3) else None
+        limits = limits and self.chance(self.tight)
+        borrowing = self.number(0, self.scale + 2) if limits and self.chance(0.8) else None
         most = nominal + (6 if cohort else 0)
-        lending = self.number(0, most) if limits and self.chance(0.3) else None
+        lending = self.number(0, most) if limits and self.chance(0.8) else None
         return [nominal, borrowing, lending]
 
     def resource_groups(self, *, limits: bool, cohort: bool = False) -> list[Any]:
@@ -159,12 +169,14 @@ class _Generator:
             "within": self.pick(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
             "reclaim": self.pick(["Never", "LowerPriority", "Any", "Any"]),
         }
+        if self.eager:
+            data["reclaim"] = self.pick(["LowerPriority", "Any", "Any", "Any"])
         if data["reclaim"] != "Never" and self.chance(0.5):
             data["borrow"] = True
             if self.chance(0.6):
                 data["threshold"] = self.number(-1, 3)
-        data["when_can_borrow"] = self.pick(["MayStopSearch", "TryNextFlavor"])
-        data["when_can_preempt"] = self.pick(["MayStopSearch", "TryNextFlavor"])
+        data["when_can_borrow"] = self.pick(["MayStopSearch", "TryNextFlavor", "TryNextFlavor"])
+        data["when_can_preempt"] = self.pick(["MayStopSearch", "TryNextFlavor", "TryNextFlavor"])
         if data["when_can_borrow"] == data["when_can_preempt"] == "TryNextFlavor":
             data["preference"] = self.pick(
                 ["BorrowingOverPreemption", "PreemptionOverBorrowing", "PreemptionOverBorrowing"]
@@ -183,13 +195,13 @@ class _Generator:
             pods[1] |= {"group": "g"}
         data: Json = {
             "queue": self.pick(self.queues),
-            "priority": self.pick([-1, 0, 0, 0, 1, 2, 3]),
+            "priority": number // 4 if self.rising else self.pick([-1, 0, 0, 0, 1, 2, 3]),
             "created": number if self.chance(0.9) else self.number(0, 20),
             "pods": pods,
         }
         if self.chance(0.05):
             data["gated"] = True
-        if self.chance(0.05):
+        if self.chance(self.careful):
             data["preemptible"] = False
         if self.chance(0.03):
             data["problem"] = "requests exceed its limits"
