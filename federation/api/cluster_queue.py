@@ -75,7 +75,7 @@ class AdmissionChecksStrategy(WireModel):
 
     admission_checks: Annotated[
         list[AdmissionCheckRule],
-        Field(max_length=64, json_schema_extra=list_map("name")),
+        Field(min_length=1, max_length=64, json_schema_extra=list_map("name")),
     ] = Field(default_factory=list)
 
 

@@ -50,7 +50,9 @@ class ResourceGroup(WireModel):
     covered_resources: Annotated[
         list[ResourceName], Field(min_length=1, max_length=64, json_schema_extra=atomic())
     ]
-    flavors: Annotated[list[FlavorQuotas], Field(max_length=64, json_schema_extra=list_map("name"))]
+    flavors: Annotated[
+        list[FlavorQuotas], Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
+    ]
 
 
 class SharedResourceGroup(ResourceGroup):
@@ -63,6 +65,17 @@ class SharedResourceGroup(ResourceGroup):
 
 class FairSharing(WireModel):
     """Weight in the comparison of dominant resource shares."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.weight) || "
+                "quantity(string(self.weight)).compareTo(quantity('0')) == 0 || "
+                "quantity(string(self.weight)).isGreaterThan(quantity('1n'))",
+                "weight must be 0, or more than 1e-9",
+            )
+        )
+    )
 
     weight: Quantity = 1
     """Twice the weight, twice the share; 0 means an infinite share (always last)."""

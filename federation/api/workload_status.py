@@ -18,6 +18,15 @@ from federation.api.meta import Conditions, WireModel
 from federation.api.resource_flavor import Tolerations
 from federation.core.checks import CheckState
 
+
+def same(field: str) -> str:
+    """CEL: the field is as it was; absent is not the same as empty."""
+    return (
+        f"has(self.{field}) == has(oldSelf.{field}) && "
+        f"(!has(self.{field}) || self.{field} == oldSelf.{field})"
+    )
+
+
 CheckName = Annotated[str, Field(min_length=1, max_length=316)]
 Cluster = Annotated[str, Field(min_length=1, max_length=256)]
 Message = Annotated[str, Field(max_length=32768)]
@@ -38,12 +47,23 @@ class TopologyAssignment(WireModel):
 class PodSetAssignment(WireModel):
     """Flavors and amounts of one pod set."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            *(
+                (same(field), f"{field} of an admission is immutable; clear the admission first")
+                for field in ("flavors", "resourceUsage", "count")
+            )
+        )
+    )
+
     name: Annotated[str, Field(max_length=63)]
     flavors: Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)] = (
         Field(default_factory=dict)
     )
     """Resource name to flavor name."""
-    resource_usage: dict[str, Quantity] = Field(default_factory=dict)
+    resource_usage: Annotated[dict[str, Quantity], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
     """Of all `count` pods together."""
     count: Count | None = None
     """Pods admitted; fewer than in the spec after partial admission."""
@@ -53,6 +73,23 @@ class PodSetAssignment(WireModel):
 
 class Admission(WireModel):
     """The quota that the workload holds."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "self.clusterQueue == oldSelf.clusterQueue",
+                "admission may be set or cleared, but not moved to another ClusterQueue",
+            ),
+            (
+                "has(self.podSetAssignments) == has(oldSelf.podSetAssignments) && "
+                "(!has(self.podSetAssignments) || "
+                "(size(self.podSetAssignments) == size(oldSelf.podSetAssignments) && "
+                "self.podSetAssignments.all(p, "
+                "oldSelf.podSetAssignments.exists(q, q.name == p.name))))",
+                "podSetAssignments of an admission are immutable; clear the admission first",
+            ),
+        )
+    )
 
     cluster_queue: Annotated[str, Field(max_length=253)]
     pod_set_assignments: Annotated[
@@ -86,6 +123,15 @@ class PodSetUpdate(WireModel):
 
 class AdmissionCheckState(WireModel):
     """What one check says."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                f"self.state != 'Ready' || oldSelf.state != 'Ready' || ({same('podSetUpdates')})",
+                "podSetUpdates are immutable while the check stays Ready",
+            )
+        )
+    )
 
     name: CheckName
     state: CheckState
@@ -199,11 +245,6 @@ class WorkloadStatus(WireModel):
                 "!has(oldSelf.clusterName) || !has(self.clusterName) || "
                 "self.clusterName == oldSelf.clusterName",
                 "clusterName is immutable once set",
-            ),
-            (
-                "!has(oldSelf.admission) || !has(self.admission) || "
-                "self.admission.clusterQueue == oldSelf.admission.clusterQueue",
-                "admission may be set or cleared, but not moved to another ClusterQueue",
             ),
         )
     )

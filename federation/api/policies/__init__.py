@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from federation.api.names import Controller
-from federation.api.policies import checks, jobs, spelling
+from federation.api.policies import checks, jobs, spelling, workloads
 from federation.api.policies.build import Documents
 from federation.api.policies.default_queue import default_queue
 
@@ -15,12 +15,17 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
     "common": {
         "clusterqueue": checks.cluster_queue(),
         "clusterqueue-checks": checks.on_flavors(),
+        "cohort": checks.cohort(),
         "cohort-sharing": checks.cohort_sharing(),
         "resourceflavor": checks.flavor_keys(),
         "spelling-clusterqueue": spelling.cluster_queue(),
         "spelling-multikueuecluster": spelling.multikueue_cluster(),
         "spelling-workload": spelling.workload(),
-        "workload": checks.workload(),
+        "topology": checks.topology(),
+        "workload": workloads.pod_sets(),
+        "workload-gates": workloads.gates(),
+        "workload-status": workloads.status(),
+        "workload-templates": workloads.templates(),
     },
     "management": {
         "default-queue": default_queue(Controller.MULTIKUEUE),

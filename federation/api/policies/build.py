@@ -44,9 +44,21 @@ MANAGED_NAMESPACES: Final[Json] = {
 """Selects all namespaces but those whose Jobs are never queued."""
 
 
-def kueue(resource: str, operations: Sequence[str] = WRITES) -> Json:
-    """Matches writes of a Kueue resource in both versions, status writes left out."""
-    return _match(KUEUE_GROUP, (KUEUE_VERSION, KUEUE_OLD_VERSION), resource, operations)
+LABEL_KEY: Final = (
+    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+)
+
+
+def kueue(
+    resource: str,
+    operations: Sequence[str] = WRITES,
+    versions: Sequence[str] = (KUEUE_VERSION, KUEUE_OLD_VERSION),
+) -> Json:
+    """Matches writes of a Kueue resource, or subresource, in both versions. Status writes are left
+    out unless `resource` names them.
+    """
+    return _match(KUEUE_GROUP, versions, resource, operations)
 
 
 def jobs(operations: Sequence[str], namespaces: Json | None = None) -> Json:

@@ -1,18 +1,22 @@
 """Checks of Kueue's objects that a schema cannot make: map keys, and rules that cost too much."""
 
-from federation.api.names import Annotation, ConditionType
-from federation.api.policies.build import UPDATE, Documents, check, kueue, only_if, validating
+from federation.api.names import KUEUE_OLD_VERSION
+from federation.api.policies.build import (
+    LABEL_KEY,
+    UPDATE,
+    Documents,
+    check,
+    kueue,
+    only_if,
+    validating,
+)
 
 _GROUPS = "object.spec.resourceGroups"
-_LABEL_KEY = (
-    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-    "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-)
 
 
 def flavor_keys() -> Documents:
     """Label keys of a ResourceFlavor."""
-    bad = f"object.spec.nodeLabels.filter(k, !k.matches('{_LABEL_KEY}'))"
+    bad = f"object.spec.nodeLabels.filter(k, !k.matches('{LABEL_KEY}'))"
     said = f"'spec.nodeLabels: Kubernetes allows no such label key: ' + {bad}.join(', ')"
     return validating(
         "fedq-resourceflavor",
@@ -22,8 +26,10 @@ def flavor_keys() -> Documents:
     )
 
 
-def _quota_checks() -> Documents:
+def _one_group() -> Documents:
+    """Of a ClusterQueue or a Cohort, where groups may have no flavors."""
     g = _GROUPS
+    has = f"{g}.filter(h, has(h.flavors) && h.flavors.exists(e, e.name == f.name))"
     return [
         check(
             f"{g}.all(g, g.coveredResources.all(r, "
@@ -31,10 +37,16 @@ def _quota_checks() -> Documents:
             "a resource may be in one resource group only",
         ),
         check(
-            f"{g}.all(g, g.flavors.all(f, "
-            f"{g}.filter(h, h.flavors.exists(e, e.name == f.name)).size() == 1))",
+            f"{g}.all(g, !has(g.flavors) || g.flavors.all(f, {has}.size() == 1))",
             "a flavor may be in one resource group only",
         ),
+    ]
+
+
+def _quota_checks() -> Documents:
+    g = _GROUPS
+    return [
+        *_one_group(),
         check(
             f"{g}.map(g, g.flavors.size()).sum() <= 256 && "
             f"{g}.map(g, g.coveredResources.size()).sum() <= 256",
@@ -63,6 +75,16 @@ def cluster_queue() -> Documents:
     )
 
 
+def cohort() -> Documents:
+    """Rules over the whole of a Cohort."""
+    return validating(
+        "fedq-cohort",
+        kueue("cohorts"),
+        only_if("has-groups", f"has(object.spec) && has({_GROUPS})"),
+        _one_group(),
+    )
+
+
 def on_flavors() -> Documents:
     """An admission check may name only flavors of its queue."""
     listed = "object.spec.admissionChecksStrategy.admissionChecks"
@@ -84,30 +106,16 @@ def on_flavors() -> Documents:
     )
 
 
-def workload() -> Documents:
-    """Pod sets are fixed while they hold quota; an elastic job may only shrink."""
-    reserved = " && ".join(
-        f"has({node}.status) && has({node}.status.conditions) && {node}.status.conditions.exists("
-        f"c, c.type == '{ConditionType.QUOTA_RESERVED}' && c.status == 'True')"
-        for node in ("object", "oldObject")
-    )
-    elastic = (
-        "has(object.metadata.annotations) && "
-        f"object.metadata.annotations[?'{Annotation.ELASTIC_JOB}'] == optional.of('true')"
-    )
-    shrunk = (
-        "object.spec.podSets.size() == oldObject.spec.podSets.size() && "
-        "object.spec.podSets.all(p, oldObject.spec.podSets.exists(q, q.name == p.name && "
-        "p.count <= q.count && p.template == q.template))"
-    )
+def topology() -> Documents:
+    """v1beta1 has no levels that change."""
     return validating(
-        "fedq-workload",
-        kueue("workloads", UPDATE),
-        only_if("changed", f"object.spec.podSets != oldObject.spec.podSets && {reserved}"),
+        "fedq-topology",
+        kueue("topologies", UPDATE, (KUEUE_OLD_VERSION,)),
+        [],
         [
             check(
-                f"{elastic} && {shrunk}",
-                "spec.podSets is immutable while QuotaReserved is True",
+                "object.spec.levels == oldObject.spec.levels",
+                "levels are immutable in v1beta1",
             )
         ],
     )
