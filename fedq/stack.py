@@ -102,8 +102,8 @@ class Stack:
         """Where the index is."""
         return f"unix://{self.state_dir / 'redis.sock'}"
 
-    def start_agent(self, worker: str) -> None:
-        """The agent of one worker cluster."""
+    def start_agent(self, worker: str, config: Path | None = None) -> None:
+        """The agent of one worker cluster; `config` is a Configuration (YAML)."""
         folder = self.rig.data_dir(f"agent-{worker}")
         own = _private(
             folder / "kubeconfig", lambda: self._service_kubeconfig(worker, "fedq-agent")
@@ -118,7 +118,10 @@ class Stack:
             "FEDQ_KUBECONFIG": str(own),
             "FEDQ_MANAGEMENT_KUBECONFIG": str(lease),
         }
-        self.rig.start_process(f"agent/{worker}", [sys.executable, "-m", "worker_agent"], env)
+        argv = [sys.executable, "-m", "worker_agent"]
+        if config is not None:
+            argv += ["--config", str(config)]
+        self.rig.start_process(f"agent/{worker}", argv, env)
 
     def start_manager(self, runtime: str = "ray", config: Path | None = None) -> None:
         """The manager, with Ray actors or with the cluster workers in its own process.
