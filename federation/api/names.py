@@ -125,13 +125,6 @@ class OnDisconnect(StrEnum):
     DUPLICATE_OK = "duplicate-ok"
 
 
-class Finalizer(StrEnum):
-    """Finalizers."""
-
-    RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
-    MANAGED = "kueue.x-k8s.io/managed"
-
-
 class Controller(StrEnum):
     """Controller names of admission checks; the first is also a Job's `managedBy`."""
 

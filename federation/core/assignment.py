@@ -148,11 +148,6 @@ class Assignment:
     lacks: tuple[tuple[str, Lack], ...] = ()
     reason: Reason = Reason.WAITING_FOR_QUOTA
 
-    @property
-    def unfinished(self) -> bool:
-        """Whether a later search has flavors left that this one did not look at."""
-        return any(index != -1 for tried in self.tried for index in tried.values())
-
     def explanation(self) -> str:
         """Kueue's sentence, with every flavor that was looked at."""
         texts: dict[str, set[str]] = {}

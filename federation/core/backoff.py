@@ -34,15 +34,6 @@ class RequeueState:
         return self.at is None or now >= self.at
 
 
-@dataclass(frozen=True, slots=True)
-class RetryStrategy:
-    """How often and how fast a failed ProvisioningRequest is made again."""
-
-    limit: int = 3
-    base_s: int = 60
-    max_s: int = 1800
-
-
 def delay(count: int, base_s: float, max_s: float) -> float:
     """The delay before try `count` (from 1): doubled each time, at most `max_s`."""
     doublings = min(max(count - 1, 0), _MOST_DOUBLINGS)
@@ -78,16 +69,6 @@ def after_unready_pods(
         return None
     wait = delay(count, rules.backoff_base_s, rules.backoff_max_s) * (1 + random * SPREAD)
     return RequeueState(count, later(requeue.at, now + wait))
-
-
-def provisioning_retry(attempt: int, strategy: RetryStrategy) -> float | None:
-    """Seconds until a ProvisioningRequest is tried again after `attempt` (from 1) failed.
-
-    None when that was one too many: the check is then Rejected instead of Retry.
-    """
-    if attempt > strategy.limit:
-        return None
-    return delay(attempt, strategy.base_s, strategy.max_s)
 
 
 def queue_timestamp(

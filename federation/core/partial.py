@@ -10,11 +10,6 @@ from federation.core.types import PodSet
 T = TypeVar("T")
 
 
-def reducible(pod_sets: Sequence[PodSet]) -> int:
-    """How many pods could be done without, over all pod sets."""
-    return sum(max(0, pods.count - minimum(pods)) for pods in pod_sets)
-
-
 def minimum(pods: PodSet) -> int:
     """The least pods of a set that make sense."""
     return pods.count if pods.min_count is None else pods.min_count

@@ -112,8 +112,3 @@ def add(left: Mapping[str, int], right: Mapping[str, int]) -> Resources:
 def scale(values: Mapping[str, int], count: int) -> Resources:
     """Every amount times `count`, at most `MAX_AMOUNT`, and never negative."""
     return {name: max(0, min(amount * count, MAX_AMOUNT)) for name, amount in values.items()}
-
-
-def largest(left: Mapping[str, int], right: Mapping[str, int]) -> Resources:
-    """Maximum per resource name."""
-    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}

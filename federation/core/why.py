@@ -242,11 +242,6 @@ def standstill(name: str, snapshot: Snapshot) -> str:
     return f"ResourceFlavor {', '.join(missing)} does not exist" if missing else ""
 
 
-def explain(decision: Wait | Preempt, snapshot: Snapshot) -> Explanation:
-    """Reason, numbers and advice for one workload; for many, an `Explainer` is faster."""
-    return Explainer(snapshot).explain(decision)
-
-
 _DUE_TO = {
     Reason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
     Reason.IN_COHORT_RECLAMATION: "reclamation within the cohort",

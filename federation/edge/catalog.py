@@ -16,7 +16,6 @@ from federation.api.names import KUEUE_GROUP, Label
 from federation.core.limit_range import LimitItem, summarize
 from federation.core.policies import ResourceRules, StopPolicy
 from federation.core.quantity import QuantityError
-from federation.core.quota import QuotaTree
 from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from federation.edge.informer import Informer, Key, Store
 from federation.edge.kube import KubeClient
@@ -139,10 +138,6 @@ class Catalog:
                 items.setdefault(namespace, []).extend(found)
             self._by_name["limits"] = items
         return self._by_name["limits"]
-
-    def new_tree(self) -> QuotaTree:
-        """A tree of the quotas as they are now, with nothing charged."""
-        return QuotaTree(self.queues.values(), self.cohorts)
 
     def queue_problem(self, namespace: str, name: str) -> str:
         """Why jobs in this LocalQueue cannot be queued; '' if they can."""

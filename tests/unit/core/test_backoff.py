@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from federation.core.backoff import (
     SPREAD,
     RequeueState,
-    RetryStrategy,
     after_unready_pods,
     delay,
     later,
-    provisioning_retry,
     queue_timestamp,
     spread,
 )
@@ -153,21 +151,6 @@ def test_requeue_times_never_move_earlier_and_stay_bounded(
 )
 def test_a_backoff_is_over_exactly_at_its_time(at: float | None, now: float, over: bool) -> None:
     assert RequeueState(1, at).over(now) is over
-
-
-@pytest.mark.parametrize(
-    ("attempt", "expected"), [(1, 60), (2, 120), (3, 240), (4, None), (10**9, None)]
-)
-def test_provisioning_is_tried_again_up_to_its_limit(attempt: int, expected: float | None) -> None:
-    assert provisioning_retry(attempt, RetryStrategy()) == expected
-
-
-def test_provisioning_waits_no_longer_than_its_greatest_delay() -> None:
-    assert provisioning_retry(9, RetryStrategy(limit=10)) == 1800
-
-
-def test_provisioning_without_retries_is_rejected_at_once() -> None:
-    assert provisioning_retry(1, RetryStrategy(limit=0)) is None
 
 
 EVICTION, CREATION = RequeueTimestamp.EVICTION, RequeueTimestamp.CREATION

@@ -207,7 +207,6 @@ def test_index_of_the_last_flavor_tried(
 
     assert assignment.admission.pod_sets[0].flavors == {"gpu": flavor}
     assert assignment.tried == ({"gpu": index},)
-    assert assignment.unfinished is (index != -1)
 
 
 def test_nothing_is_noted_of_a_pod_set_that_fits_nowhere() -> None:

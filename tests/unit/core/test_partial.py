@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from federation.core.assignment import Mode
 from federation.core.nomination import nominate
-from federation.core.partial import minimum, reducible, search
+from federation.core.partial import minimum, search
 from federation.core.policies import Rules
 from federation.core.types import PodSet
 from tests.unit.core.build import FEW, LOWER, cq, evicts, group, holds, item, one, pods, quota
@@ -59,7 +59,6 @@ def test_two_that_can_be_reduced() -> None:
     """In proportion to what each can spare: step i of T takes the part i/T of it, rounded down."""
     sets = [pods(10, "a", gpu=1, min_count=2), pods(4, "b", gpu=1, min_count=2)]
 
-    assert reducible(sets) == 10
     assert counts(one("q", 9), sets=sets) == [6, 3]
     assert counts(one("q", 4), sets=sets) == [2, 2]
 
@@ -104,7 +103,6 @@ def test_usage_is_that_of_the_admitted_pods() -> None:
 def test_a_set_without_a_minimum_is_not_reduced() -> None:
     """Nor one whose minimum is no less than its count."""
     assert minimum(pods(5)) == 5
-    assert reducible([pods(5), pods(5, min_count=5), pods(5, min_count=7)]) == 0
     assert counts(one("q", 4), sets=[pods(5, gpu=1)]) is None
     assert counts(one("q", 4), sets=[pods(5, gpu=1, min_count=7)]) is None
 
@@ -124,7 +122,7 @@ def test_no_larger_step_fits(sizes: list[tuple[int, int]], room: int) -> None:
     sets = [
         pods(count, str(n), min_count=min(least, count)) for n, (count, least) in enumerate(sizes)
     ]
-    total = reducible(sets)
+    total = sum(p.count - minimum(p) for p in sets)
     steps = [
         tuple(p.count - (p.count - minimum(p)) * step // total for p in sets)
         for step in range(total + 1)

@@ -10,7 +10,6 @@ from federation.core.quantity import (
     QuantityError,
     add,
     format_quantity,
-    largest,
     parse_quantity,
     parse_resources,
     scale,
@@ -104,7 +103,6 @@ def test_round_trip(resource: str, amount: int) -> None:
 def test_sums() -> None:
     """Names present on one side only are kept."""
     assert add({"a": 1, "b": 2}, {"b": 3, "c": 4}) == {"a": 1, "b": 5, "c": 4}
-    assert largest({"a": 1, "b": 5}, {"b": 3, "c": 4}) == {"a": 1, "b": 5, "c": 4}
     assert scale({"a": 2}, 3) == {"a": 6}
 
 

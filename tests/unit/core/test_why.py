@@ -10,9 +10,13 @@ from federation.core.policies import StopPolicy
 from federation.core.reasons import Reason
 from federation.core.snapshot import Snapshot
 from federation.core.types import ClusterQueue, Pending
-from federation.core.why import Explainer, HeldBy, explain, preemption_message, standstill
+from federation.core.why import Explainer, Explanation, HeldBy, preemption_message, standstill
 from tests.unit.core.build import LOWER, co, cq, evicts, group, holds, item, job, one, pods, quota
 from tests.unit.core.stage import state, the_wait
+
+
+def explain(decision: Wait | Preempt, snapshot: Snapshot) -> Explanation:
+    return Explainer(snapshot).explain(decision)
 
 
 def preempt(snapshot: Snapshot, what: Pending) -> Preempt:
