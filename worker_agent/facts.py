@@ -43,13 +43,15 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """The pods of a Job, by its status. `suspended` is the condition, `started` the start time."""
+    """The pods of a Job, by its status. `suspended` is the condition, `started` the start time;
+    `uncounted` have ended, and its controller has yet to count them.
+    """
 
     active: int = 0
     ready: int = 0
     terminating: int = 0
     succeeded: int = 0
-    uncounted: bool = False
+    uncounted: int = 0
     started: bool = False
     suspended: bool = False
 
@@ -131,11 +133,14 @@ class WorkerJob:
 
     @property
     def pods_ready(self) -> bool:
-        """Whether all pods that were admitted are ready or have done their work."""
+        """Whether all pods that were admitted are ready or have ended; those that failed count
+        until the Job controller has drawn its conclusion.
+        """
         if self.admission is None:
             return False
         wanted = sum(pods.count for pods in self.admission.pod_sets)
-        return self.pods.ready + self.pods.succeeded >= wanted
+        pods = self.pods
+        return pods.ready + pods.succeeded + pods.uncounted >= wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +239,7 @@ def _status(status: Mapping[str, Any]) -> Pods:
         ready=status.get("ready") or 0,
         terminating=status.get("terminating") or 0,
         succeeded=status.get("succeeded") or 0,
-        uncounted=any(uncounted.values()),
+        uncounted=sum(len(uids or ()) for uids in uncounted.values()),
         started=bool(status.get("startTime")),
         suspended=batch_job.condition(status, "Suspended"),
     )

@@ -25,7 +25,7 @@ from federation.jobs import batch_job
 from federation.jobs.admission_note import original
 from worker_agent import departed, status
 from worker_agent.agent import Agent
-from worker_agent.facts import WorkerJob
+from worker_agent.facts import Stage, WorkerJob
 from worker_agent.retention import expiry
 from worker_agent.state import stamp
 
@@ -154,6 +154,11 @@ class Workloads:
     async def _write(self, job: WorkerJob, record: Record) -> float | None:
         """Bring the status in line with the Job, or delete what was kept long enough."""
         uid, now = job.uid, self._state.settings.clock()
+        limit = job.max_execution_s
+        if job.stage is Stage.WAITING and limit not in (None, record.life.max_execution_s):
+            body = {"spec": {"maximumExecutionTimeSeconds": limit}}  # its label has changed
+            await self._patch(record, body, "")
+            return 0.0
         fields = status.changes(job, record, self._agent.waits.get(uid), self._checks(job), now)
         if not fields:
             return await self._expire(job, record, now)
