@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from federation.api.names import Mirror
 from federation.core.backoff import queue_timestamp
 from federation.core.cycle import Fit
 from federation.core.policies import RequeueTimestamp
-from federation.core.types import (
-    Admission,
-    FlavorResource,
-    Holder,
-    Pending,
-    PodSet,
-    PodSetAssignment,
-    ResourceFlavor,
-    Usage,
-)
+from federation.core.requests import charged, remaining
+from federation.core.types import Admission, Holder, Pending, ResourceFlavor
 from federation.edge.resources import Json
 from federation.jobs import batch_job
 from worker_agent.facts import Stage, WorkerJob
@@ -43,7 +34,7 @@ def pending(job: WorkerJob, standing: Standing, generation: int) -> Pending:
         cluster_queue=standing.cluster_queue,
         priority=standing.priority,
         created=_queued(job, standing),
-        pod_sets=tuple(_remaining(pods, job.reclaimable) for pods in job.pod_sets),
+        pod_sets=remaining(job.pod_sets, job.reclaimable),
         generation=generation,
         preemptible=job.preemptible,
     )
@@ -56,14 +47,6 @@ def _queued(job: WorkerJob, standing: Standing) -> float:
     return queue_timestamp(job.created, reason, at or None, standing.timestamp)
 
 
-def _remaining(pods: PodSet, reclaimable: Mapping[str, int]) -> PodSet:
-    count = max(0, pods.count - reclaimable.get(pods.name, 0))
-    if count == pods.count:
-        return pods
-    fewest = pods.min_count if pods.min_count is None else min(pods.min_count, count)
-    return replace(pods, count=count, min_count=fewest)
-
-
 def holder(job: WorkerJob, admission: Admission, priority: int, *, evicted: bool) -> Holder:
     """A Job that holds what was admitted, less what its finished pods need no more."""
     return Holder(
@@ -74,28 +57,13 @@ def holder(job: WorkerJob, admission: Admission, priority: int, *, evicted: bool
         priority=priority,
         created=job.created,
         admission=admission,
-        usage=used(admission, job.pod_sets, job.reclaimable),
+        usage=charged(admission, job.pod_sets, job.reclaimable).usage(),
         reserved=job.reserved,
         evicted=evicted or job.stage is Stage.STOPPING,
         preemptible=job.preemptible,
         pods_ready=job.pods_ready,
         admitted=job.admission is not None,
     )
-
-
-def used(
-    admission: Admission, asked: tuple[PodSet, ...], reclaimable: Mapping[str, int]
-) -> Mapping[FlavorResource, int]:
-    """What is charged now: reclaimable pods are counted from the pods asked for, so an
-    admission of fewer shrinks only when fewer than those are left.
-    """
-    counts = {pods.name: pods.count - reclaimable.get(pods.name, 0) for pods in asked}
-    total: Usage = {}
-    for assigned in admission.pod_sets:
-        left = max(0, min(assigned.count, counts.get(assigned.name, assigned.count)))
-        for key, amount in _amounts(assigned, left):
-            total[key] = total.get(key, 0) + amount
-    return total
 
 
 def start_patch(
@@ -114,13 +82,3 @@ def start_patch(
     if job.deciding_until:
         notes[Mirror.DECIDING.value] = None
     return patch
-
-
-def _amounts(assigned: PodSetAssignment, left: int) -> list[tuple[FlavorResource, int]]:
-    def part(amount: int) -> int:
-        return amount if left == assigned.count else amount // max(assigned.count, 1) * left
-
-    return [
-        (FlavorResource(flavor, resource), part(assigned.usage.get(resource, 0)))
-        for resource, flavor in assigned.flavors.items()
-    ]
