@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from federation.api.names import Annotation
 from federation.api.problems import Path, dotted
 from fedq.lint.finding import Finding, Rule, Severity, Thing
-from fedq.lint.jobs import get
+from fedq.lint.jobs import get, view
 from fedq.lint.world import World
 
 Json = dict[str, Any]
@@ -144,8 +145,32 @@ def selector(world: World) -> Iterator[Finding]:
 def workload(world: World) -> Iterator[Finding]:
     """What the pod sets of a hand-written Workload must obey."""
     for thing in world.of("Workload"):
-        for path, said in _workload(thing.body["spec"]):
+        for path, said in (*_workload(thing.body["spec"]), *_elastic(thing), *_templates(thing)):
             yield Finding(thing, said, "correct the Workload", ("spec", *path))
+
+
+def _elastic(thing: Thing) -> Iterator[tuple[Path, str]]:
+    """What jobs that may be scaled obey."""
+    if thing.annotations.get(Annotation.ELASTIC_JOB.value) != "true":
+        return
+    for index, pods in enumerate(thing.body["spec"]["podSets"]):
+        if pods.get("minCount") is not None:
+            yield ("podSets", index), "an elastic job may not have minCount"
+
+
+def _templates(thing: Thing) -> Iterator[tuple[Path, str]]:
+    """What containers may not ask for."""
+    job = view(thing)
+    for pods in job.pods if job else ():
+        parts = [
+            ((*pods.path[1:], "spec", part, index), container)
+            for part in ("initContainers", "containers")
+            for index, container in enumerate(pods.spec.get(part) or ())
+        ]
+        for path, asking in [*parts, ((*pods.path[1:], "spec"), pods.spec)]:
+            resources = asking.get("resources") or {}
+            if any("pods" in (resources.get(part) or {}) for part in ("requests", "limits")):
+                yield (*path, "resources"), "pods are counted by themselves: nobody asks for them"
 
 
 def _workload(spec: Json) -> Iterable[tuple[Path, str]]:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 STRICTER = {
-    # Kueue's webhook refuses them too; no schema can check them.
-    "weight",
-    "selector",
+    "selector",  # Kueue's webhook refuses them too
 }
 """Rules by which lint refuses more than Fedq's API server."""
 
@@ -38,7 +36,8 @@ def _of_a_server(body: Json) -> bool:
 
 def _stricter(rule: str, body: Json) -> bool:
     """Where lint says more: those rules, amounts that Fedq cannot count, and what stands in a
-    Workload's pod template or a namespace selector, which the CRDs take as it is.
+    namespace selector, or in a Workload's pod template apart from labels and requests: the CRDs
+    take both as they are.
     """
     text = repr(body)
     return (

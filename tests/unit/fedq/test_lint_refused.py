@@ -29,6 +29,7 @@ FUNGIBLE = {"whenCanBorrow": "TryNextFlavor", "preference": "PreemptionOverBorro
 CHECK = kueue("AdmissionCheck", "c", controllerName="example.com/x")
 CONTAINER = "spec.template.spec.containers.0"
 CLASS = {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "p"}
+POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
 SELECT = "spec.namespaceSelector.matchExpressions"
 
 
@@ -69,6 +70,23 @@ def sets(*pod_sets: Json) -> Json:
     """A Workload with these pod sets."""
     template = job()["spec"]["template"]
     return workload(podSets=[{"template": template, **one} for one in pod_sets])
+
+
+def elastic(*pod_sets: Json) -> Json:
+    """A Workload of an elastic job."""
+    return put(sets(*pod_sets), "metadata.annotations", {"kueue.x-k8s.io/elastic-job": "true"})
+
+
+def asking(**resources: Any) -> Json:
+    """A Workload whose container asks for these."""
+    container = {"name": "c", "image": "i", "resources": resources}
+    return sets({"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}})
+
+
+def labelled(labels: Json) -> Json:
+    """A Workload whose pods have these labels."""
+    pods = job()["spec"]["template"]
+    return sets({"template": {**pods, "metadata": {"labels": labels}}})
 
 
 CASES: list[tuple[str, Json, Json]] = [
@@ -267,6 +285,28 @@ CASES: list[tuple[str, Json, Json]] = [
             priority=1,
         ),
         workload(),
+    ),
+    ("workload", elastic({"minCount": 1}), elastic({})),
+    ("workload", asking(limits={"pods": 1}), asking(requests={"cpu": 1})),
+    (
+        "workload",
+        sets({"template": {"spec": {**POD, "resources": {"requests": {"pods": 1}}}}}),
+        sets({"template": {"spec": {**POD, "resources": {"requests": {"cpu": 1}}}}}),
+    ),
+    ("bad-value", asking(requests={"cpu": "-1"}), asking(requests={"cpu": "1"})),
+    ("bad-value", asking(requests={"cpu": "one"}), asking(requests={"cpu": 1})),
+    ("bad-label", labelled({"a": "b c"}), labelled({"a": "b"})),
+    ("bad-label", labelled({"卡": "b"}), labelled({})),
+    (
+        "bad-value",
+        put(queue(), f"{GROUP}.flavors", []),
+        {**queue(), "spec": {"namespaceSelector": {}}},
+    ),
+    ("bad-value", queue(admissionChecksStrategy={"admissionChecks": []}), queue()),
+    (
+        "one-group",
+        kueue("Cohort", "c", resourceGroups=second(queue(), "f", "pods")["spec"]["resourceGroups"]),
+        kueue("Cohort", "c", resourceGroups=second(queue(), "g", "pods")["spec"]["resourceGroups"]),
     ),
     ("restart-policy", job(restartPolicy="Always"), job(restartPolicy="OnFailure")),
     ("restart-policy", job(restartPolicy=None), job()),
