@@ -66,8 +66,7 @@ class QueueHealth:
             yield Problem(ActiveReason.TERMINATING, "the ClusterQueue is being deleted")
         if queue.stop is not StopPolicy.NONE:
             yield Problem(ActiveReason.STOPPED, f"it is stopped ({queue.stop})")
-        flavors = _flavors(queue)
-        if missing := [name for name in flavors if name not in self._catalog.flavors]:
+        if missing := [name for name in queue.flavor_names if name not in self._catalog.flavors]:
             text = f"ResourceFlavor {', '.join(missing)} does not exist"
             yield Problem(ActiveReason.FLAVOR_NOT_FOUND, text)
         yield from self._references(queue)
@@ -99,12 +98,8 @@ class QueueHealth:
 
     def _topologies(self, queue: ClusterQueue) -> Iterator[Problem]:
         flavors = self._catalog.flavors
-        for name in _flavors(queue):
+        for name in queue.flavor_names:
             flavor = flavors.get(name)
             if flavor and flavor.topology and flavor.topology not in self._catalog.topologies:
                 text = f"Topology {flavor.topology} of ResourceFlavor {name} does not exist"
                 yield Problem(ActiveReason.TOPOLOGY_NOT_FOUND, text)
-
-
-def _flavors(queue: ClusterQueue) -> list[str]:
-    return list(dict.fromkeys(f.flavor for group in queue.groups for f in group.flavors))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import structlog
@@ -18,9 +17,9 @@ from federation.api.names import ActiveReason, ConditionType
 from federation.api.record import condition, with_conditions
 from federation.core.facts import JobState
 from federation.core.quantity import format_quantity
-from federation.core.quota import QuotaNode, QuotaTree
+from federation.core.quota import QuotaNode, QuotaTree, quotas_of
 from federation.core.shares import share_of
-from federation.core.types import ClusterQueue, FlavorResource, LocalQueue, Usage
+from federation.core.types import ClusterQueue, LocalQueue, Usage
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, Json, Resource
@@ -175,7 +174,8 @@ def _flavors(usage: Usage, queue: ClusterQueue | None, node: QuotaNode | None = 
     With a `node`, also what is borrowed of that.
     """
     rows: dict[str, list[Json]] = {}
-    for key in dict.fromkeys([*_listed(queue), *sorted(usage)]):
+    listed = quotas_of(queue.groups) if queue is not None else ()
+    for key in dict.fromkeys([*listed, *sorted(usage)]):
         total = usage.get(key, 0)
         row = {"name": key.resource, "total": format_quantity(key.resource, total)}
         if node is not None:
@@ -183,10 +183,3 @@ def _flavors(usage: Usage, queue: ClusterQueue | None, node: QuotaNode | None = 
             row["borrowed"] = format_quantity(key.resource, over)
         rows.setdefault(key.flavor, []).append(row)
     return [{"name": name, "resources": found} for name, found in rows.items()][:MOST_FLAVORS]
-
-
-def _listed(queue: ClusterQueue | None) -> Iterable[FlavorResource]:
-    for group in queue.groups if queue is not None else ():
-        for flavor in group.flavors:
-            for resource in flavor.resources:
-                yield FlavorResource(flavor.flavor, resource)

@@ -11,7 +11,7 @@ from functools import partial
 
 from federation.api.names import Mirror
 from federation.core.reasons import Reason
-from federation.core.topology import TopologyFailure
+from federation.core.topology import TopologyFailure, topology_of
 from federation.core.types import Admission, TopologyAssignment
 from federation.jobs.eviction_note import Eviction
 from worker_agent.facts import Stage, WorkerJob
@@ -61,7 +61,7 @@ class Repair:
         assigned = next(pods for pods in admission.pod_sets if pods.topology)
         asked = next((pods for pods in job.pod_sets if pods.name == assigned.name), None)
         topologies = self._state.scheduler.snapshot.topologies
-        topology = next((topologies[f] for f in assigned.flavors.values() if f in topologies), None)
+        topology = topology_of(assigned, topologies)
         if asked is None or topology is None or assigned.topology is None:
             return "its flavor is not arranged in a topology any more"
         if len(assigned.topology.domains) == 1:  # the template of the running Job names the node

@@ -49,15 +49,14 @@ def _missing(
     catalog = state.catalog
     if problem := state.checks.problem(queue):
         yield problem
-    for group in queue.groups:
-        for quotas in group.flavors:
-            flavor = catalog.flavors.get(quotas.flavor)
-            if flavor is None or not flavor.topology or flavor.name in topologies:
-                continue
-            if flavor.topology in catalog.topologies:
-                yield "the nodes of its flavors have not been read yet"
-            else:
-                yield f"Topology {flavor.topology} of ResourceFlavor {flavor.name} does not exist"
+    for name in queue.flavor_names:
+        flavor = catalog.flavors.get(name)
+        if flavor is None or not flavor.topology or name in topologies:
+            continue
+        if flavor.topology in catalog.topologies:
+            yield "the nodes of its flavors have not been read yet"
+        else:
+            yield f"Topology {flavor.topology} of ResourceFlavor {name} does not exist"
 
 
 def arranged(world: World) -> list[str]:
@@ -65,5 +64,5 @@ def arranged(world: World) -> list[str]:
     return [
         name
         for name, queue in world.queues.items()
-        if any(f.flavor in world.topologies for group in queue.groups for f in group.flavors)
+        if not world.topologies.keys().isdisjoint(queue.flavor_names)
     ]

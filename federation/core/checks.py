@@ -56,8 +56,8 @@ def required(queue: ClusterQueue, admission: Admission | None) -> tuple[str, ...
     needs; which of the others apply is not known yet.
     """
     if admission is None:
-        flavors = {quotas.flavor for group in queue.groups for quotas in group.flavors}
-        names = (c.name for c in queue.checks if not c.flavors or flavors <= c.flavors)
+        flavors = queue.flavor_names
+        names = (c.name for c in queue.checks if not c.flavors or c.flavors.issuperset(flavors))
     else:
         used = {name for pods in admission.pod_sets for name in pods.flavors.values()}
         names = (c.name for c in queue.checks if _applies(c, used))

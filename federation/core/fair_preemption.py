@@ -54,9 +54,7 @@ def _candidates(snapshot: Snapshot, need: Need) -> list[Holder]:
 def _borrowers(cohort: QuotaNode, scarce: frozenset[FlavorResource]) -> Iterator[QuotaNode]:
     for child in cohort.cohorts:
         yield from _borrowers(child, scarce)
-    yield from {
-        name: q for fr in scarce for name, q in cohort.borrowers.get(fr, {}).items()
-    }.values()
+    yield from cohort.borrowing(scarce).values()
 
 
 @dataclass(slots=True)

@@ -259,8 +259,7 @@ class _Search:
     @property
     def implied(self) -> bool:
         """Whether all flavors of the queue are arranged in topologies, so pods need not ask."""
-        names = [f.flavor for group in self.market.queue.groups for f in group.flavors]
-        flavors = self.market.flavors
+        names, flavors = self.market.queue.flavor_names, self.market.flavors
         return all((flavor := flavors.get(name)) and flavor.topology for name in names)
 
     def _grade(

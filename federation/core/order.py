@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from federation.core.nomination import Entry
 from federation.core.quota import QuotaNode
-from federation.core.shares import Share, borrows_any, share_of
+from federation.core.shares import Share, share_of
 from federation.core.snapshot import Snapshot
 from federation.core.types import Pending
 
@@ -49,7 +49,7 @@ def _shares(waiting: dict[str, Entry], snapshot: Snapshot) -> _Shares:
         entry.node.add_all(entry.usage)
         node: QuotaNode | None = entry.node
         while node is not None:
-            borrows = borrows_any(node, entry.usage)
+            borrows = not node.within_nominal(entry.usage)
             found[id(node), name] = (borrows, share_of(node, snapshot.tree.lendable))
             node = node.parent
         entry.node.remove_all(entry.usage)

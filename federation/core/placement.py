@@ -12,7 +12,7 @@ from dataclasses import replace
 from federation.core.assignment import Assignment, Lack, Mode
 from federation.core.flavors import groups
 from federation.core.reasons import Reason
-from federation.core.topology import FlavorTopology, LeafUsage, TopologyFailure
+from federation.core.topology import FlavorTopology, TopologyFailure, assume, topology_of
 from federation.core.types import (
     FlavorResource,
     PodSet,
@@ -54,12 +54,7 @@ def places_now(assignment: Assignment, pod_sets: Sequence[PodSet], topologies: T
 
 def _arranged(assignment: Assignment, topologies: Topologies) -> list[PodSetAssignment]:
     """The pod sets that are on nodes arranged in a topology."""
-    return [p for p in assignment.admission.pod_sets if _topology(p, topologies)[1] is not None]
-
-
-def _topology(pods: PodSetAssignment, topologies: Topologies) -> tuple[str, FlavorTopology | None]:
-    flavors = sorted(set(pods.flavors.values()))
-    return next(((name, topologies[name]) for name in flavors if name in topologies), ("", None))
+    return [p for p in assignment.admission.pod_sets if topology_of(p, topologies) is not None]
 
 
 def _search(
@@ -67,32 +62,24 @@ def _search(
 ) -> dict[str, TopologyAssignment] | TopologyFailure:
     """Places by pod set; pod sets that go together are placed together, beside earlier ones."""
     assigned = {pods.name: pods for pods in assignment.admission.pod_sets}
-    taken: dict[str, dict[tuple[str, ...], dict[str, int]]] = {}
+    taken: dict[FlavorTopology, dict[tuple[str, ...], dict[str, int]]] = {}
     found: dict[str, TopologyAssignment] = {}
     for members in groups(pod_sets):
         sets = [pod_sets[index] for index in members]
-        name, topology = next(
-            (hit for pods in sets if (hit := _topology(assigned[pods.name], topologies))[1]),
-            ("", None),
+        topology = next(
+            filter(None, (topology_of(assigned[p.name], topologies) for p in sets)), None
         )
         if topology is None:
             continue
-        assumed = taken.setdefault(name, {})
+        assumed = taken.setdefault(topology, {})
         counted = [(pods, assigned[pods.name].count) for pods in sets]
         result = topology.place(counted, assumed, empty=empty)
         if isinstance(result, TopologyFailure):
             return result
         for (pods, _), places in zip(counted, result, strict=True):
             found[pods.name] = places
-            _assume(assumed, topology.usage_of(places, pods.requests))
+            assume(assumed, topology.usage_of(places, pods.requests))
     return found
-
-
-def _assume(taken: dict[tuple[str, ...], dict[str, int]], usage: LeafUsage) -> None:
-    for leaf, amounts in usage.items():
-        of_leaf = taken.setdefault(leaf, {})
-        for resource, amount in amounts.items():
-            of_leaf[resource] = of_leaf.get(resource, 0) + amount
 
 
 def _with_places(assignment: Assignment, found: Mapping[str, TopologyAssignment]) -> Assignment:

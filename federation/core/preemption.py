@@ -212,5 +212,4 @@ def _borrowers(
     for child in cohort.cohorts:
         if child is not without and not child.within_nominal(scarce):
             yield from _borrowers(child, without, scarce)
-    found = {name: q for fr in scarce for name, q in cohort.borrowers.get(fr, {}).items()}
-    yield from found.values()
+    yield from cohort.borrowing(scarce).values()

@@ -88,6 +88,10 @@ class QuotaNode:
         """Whether it borrows none of these."""
         return all(self.subtree.get(fr, 0) >= self.usage.get(fr, 0) for fr in frs)
 
+    def borrowing(self, frs: Iterable[FlavorResource]) -> dict[str, QuotaNode]:
+        """The queues right below that borrow any of these, by name."""
+        return {name: queue for fr in frs for name, queue in self.borrowers.get(fr, {}).items()}
+
     def fits_in_quota(self, requests: Mapping[FlavorResource, int]) -> tuple[bool, Usage]:
         """Whether `requests` need no borrowing here, and what of them is left for the parent."""
         fits, left = True, {}

@@ -306,8 +306,7 @@ class Scheduler:
             return False
         if name in self.snapshot.tree.cyclic or name in self._world.inactive:
             return False
-        flavors = self._world.flavors
-        return all(f.flavor in flavors for group in queue.groups for f in group.flavors)
+        return self._world.flavors.keys() >= set(queue.flavor_names)
 
     def _apply(self, decision: Decision, resumed: Tried) -> bool:
         """Do to the queues what a decision asks for; whether that changes what comes next.

@@ -7,12 +7,10 @@ of all that its parent could lend; the largest counts, divided by the node's wei
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import total_ordering
 
 from federation.core.quota import QuotaNode
-from federation.core.types import FlavorResource
 
 
 @total_ordering
@@ -83,8 +81,3 @@ def share_of(node: QuotaNode, lendable: dict[tuple[str, str], int] | None = None
 
 def _lendable(parent: QuotaNode, resource: str) -> int:
     return sum(parent.potential(fr) for fr in parent.root.subtree if fr.resource == resource)
-
-
-def borrows_any(node: QuotaNode, frs: Iterable[FlavorResource]) -> bool:
-    """Whether the node uses more than its own quota of any of these."""
-    return any(node.usage.get(fr, 0) > node.subtree.get(fr, 0) for fr in frs)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from federation.core.policies import Rules
 from federation.core.quota import QuotaTree
-from federation.core.topology import FlavorTopology
+from federation.core.topology import FlavorTopology, assume, topology_of
 from federation.core.types import (
     Admission,
     ClusterQueue,
@@ -46,12 +46,12 @@ class Snapshot:
     def remove(self, holder: Holder) -> None:
         """Take away what a workload holds."""
         self.tree.queues[holder.cluster_queue].remove_all(holder.usage)
-        self._topologies(holder.admission, -1)
+        self.leave_places(holder.admission)
 
     def restore(self, holder: Holder) -> None:
         """Undo `remove`."""
         self.tree.queues[holder.cluster_queue].add_all(holder.usage)
-        self._topologies(holder.admission, 1)
+        self.take_places(holder.admission)
 
     @contextmanager
     def without(self, holders: Iterable[Holder]) -> Iterator[None]:
@@ -69,40 +69,30 @@ class Snapshot:
 
     def take_places(self, admission: Admission) -> None:
         """Count the pods of an admission in its topologies."""
-        self._topologies(admission, 1)
+        for topology, places, per_pod in self._placed(admission):
+            topology.add(places, per_pod)
 
     def leave_places(self, admission: Admission) -> None:
         """Undo `take_places`."""
-        self._topologies(admission, -1)
+        for topology, places, per_pod in self._placed(admission):
+            topology.remove(places, per_pod)
 
     def has_places(self, admission: Admission) -> bool:
         """Whether the places of an admission are free."""
-        wanted: dict[str, dict[tuple[str, ...], dict[str, int]]] = {}
-        for flavor, places, per_pod in self._placed(admission):
-            of_flavor = wanted.setdefault(flavor, {})
-            for leaf, amounts in self.topologies[flavor].usage_of(places, per_pod).items():
-                of_leaf = of_flavor.setdefault(leaf, {})
-                for resource, amount in amounts.items():
-                    of_leaf[resource] = of_leaf.get(resource, 0) + amount
-        return all(self.topologies[flavor].fits(usage) for flavor, usage in wanted.items())
-
-    def _topologies(self, admission: Admission, sign: int) -> None:
-        for flavor, places, per_pod in self._placed(admission):
-            topology = self.topologies[flavor]
-            change = topology.add if sign > 0 else topology.remove
-            change(places, per_pod)
+        wanted: dict[FlavorTopology, dict[tuple[str, ...], dict[str, int]]] = {}
+        for topology, places, per_pod in self._placed(admission):
+            assume(wanted.setdefault(topology, {}), topology.usage_of(places, per_pod))
+        return all(topology.fits(usage) for topology, usage in wanted.items())
 
     def _placed(
         self, admission: Admission
-    ) -> Iterator[tuple[str, TopologyAssignment, dict[str, int]]]:
-        """Flavor, places and requests per pod of the pod sets that have places."""
+    ) -> Iterator[tuple[FlavorTopology, TopologyAssignment, dict[str, int]]]:
+        """Topology, places and requests per pod of the pod sets that have places."""
         if not self.topologies:
             return
         for pods in admission.pod_sets:
             if pods.topology is None or not pods.count:
                 continue
-            per_pod = {name: amount // pods.count for name, amount in pods.usage.items()}
-            for flavor in sorted(set(pods.flavors.values())):
-                if flavor in self.topologies:
-                    yield flavor, pods.topology, per_pod
-                    break
+            if (topology := topology_of(pods, self.topologies)) is not None:
+                per_pod = {name: amount // pods.count for name, amount in pods.usage.items()}
+                yield topology, pods.topology, per_pod

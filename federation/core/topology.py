@@ -16,9 +16,16 @@ from federation.core.topology_refill import Refill
 from federation.core.topology_search import Found, TopologyFailure, search
 from federation.core.topology_shape import Shape, resolve
 from federation.core.topology_tree import HOSTNAME, Demand, Leaves, Node, Path, Tree
-from federation.core.types import PodSet, ResourceFlavor, TopologyAssignment
+from federation.core.types import PodSet, PodSetAssignment, ResourceFlavor, TopologyAssignment
 
-__all__ = ["HOSTNAME", "FlavorTopology", "LeafUsage", "Node", "TopologyFailure"]
+__all__ = [
+    "HOSTNAME",
+    "FlavorTopology",
+    "Node",
+    "TopologyFailure",
+    "assume",
+    "topology_of",
+]
 
 LeafUsage = Mapping[tuple[str, ...], Mapping[str, int]]
 """Amounts per leaf, under the values that an assignment gives the leaf."""
@@ -277,6 +284,22 @@ class FlavorTopology:
         levels = self.levels[-1:] if self._single else self.levels
         domains = tuple((self._values[leaf], count) for leaf, count in sorted(pods.items()))
         return TopologyAssignment(levels, domains)
+
+
+def topology_of(
+    pods: PodSetAssignment, topologies: Mapping[str, FlavorTopology]
+) -> FlavorTopology | None:
+    """That of the first of its flavors, by name, that is arranged in one."""
+    names = sorted(set(pods.flavors.values()))
+    return next((topologies[name] for name in names if name in topologies), None)
+
+
+def assume(taken: dict[Path, dict[str, int]], usage: LeafUsage) -> None:
+    """Add `usage` to what is taken."""
+    for leaf, amounts in usage.items():
+        of_leaf = taken.setdefault(leaf, {})
+        for resource, amount in amounts.items():
+            of_leaf[resource] = of_leaf.get(resource, 0) + amount
 
 
 def _unplaceable(pods: Sequence[tuple[PodSet, int]]) -> str:

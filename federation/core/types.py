@@ -87,6 +87,11 @@ class ClusterQueue:
     """It is being deleted, and admits nothing more."""
 
     @property
+    def flavor_names(self) -> tuple[str, ...]:
+        """All its flavors, each once, in order."""
+        return tuple(dict.fromkeys(f.flavor for group in self.groups for f in group.flavors))
+
+    @property
     def check_names(self) -> tuple[str, ...]:
         """All its admission checks, whatever flavors they are for."""
         return tuple(check.name for check in self.checks)

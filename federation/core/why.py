@@ -237,8 +237,7 @@ def standstill(name: str, snapshot: Snapshot) -> str:
         return f"it is stopped ({queue.stop})"
     if name in snapshot.tree.cyclic:
         return "the cohorts above it form a cycle"
-    flavors = {f.flavor for group in queue.groups for f in group.flavors}
-    missing = sorted(flavors - snapshot.flavors.keys())
+    missing = sorted(set(queue.flavor_names) - snapshot.flavors.keys())
     return f"ResourceFlavor {', '.join(missing)} does not exist" if missing else ""
 
 

@@ -44,8 +44,8 @@ def changed_queues(before: World, after: World) -> set[str]:
     everything = before.namespaces != after.namespaces or before.rules != after.rules
     changed = set((before.inactive ^ after.inactive) & after.queues.keys())
     for name, queue in after.queues.items():
-        used = {f.flavor for group in queue.groups for f in group.flavors}
-        if everything or used & flavors or before.queues.get(name) != queue:
+        concerned = everything or not flavors.isdisjoint(queue.flavor_names)
+        if concerned or before.queues.get(name) != queue:
             changed.add(name)
     cohorts_before = {cohort.name: cohort for cohort in before.cohorts}
     cohorts_after = {cohort.name: cohort for cohort in after.cohorts}
