@@ -13,7 +13,6 @@ from federation.api import record as records
 from federation.api.departure import AT_ONCE
 from federation.api.life import moment
 from federation.api.names import ConditionType
-from federation.core.backoff import RequeueState
 from federation.core.checks import synced
 from federation.core.controls import Life
 from federation.core.facts import Record
@@ -49,14 +48,6 @@ def counts(job: WorkerJob, checks: tuple[str, ...]) -> bool:
     return limits or job.eviction.reason not in AT_ONCE
 
 
-def requeue_state(job: WorkerJob, record: Record) -> RequeueState:
-    """How often it was evicted for unready pods, and when it may queue again."""
-    eviction = job.eviction
-    if eviction is None or eviction.requeue is None or noted(eviction, record):
-        return record.life.requeue
-    return eviction.requeue
-
-
 def life_of(
     job: WorkerJob,
     record: Record,
@@ -77,7 +68,6 @@ def life_of(
         admitted=admitted,
         admitted_at=job.admitted_at if admitted else None,
         evicted=evicted,
-        requeue=requeue_state(job, record),
         local_queue=queues[0],
         cluster_queue=queues[1],
         checks=synced(record.life.checks, checks, 0.0),

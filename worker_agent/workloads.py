@@ -124,6 +124,7 @@ class Workloads:
         if job is None or job.terminating:
             for times in (self._written, self._ends, self._seen):
                 times.pop(uid, None)
+            self._state.orders.pop(uid, None)
             return None
         if record is None:
             if job.mirrored and (young := self._first_seen(uid) + COPY_AFTER_S - self._clock()) > 0:
