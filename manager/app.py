@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
@@ -15,7 +15,7 @@ from federation.core.queueing import PendingIndex
 from federation.core.scheduler import Scheduler
 from federation.edge.catalog import Catalog
 from federation.edge.errors import AlreadyExists, NotFound
-from federation.edge.informer import Informer, Select
+from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.redis_index import RedisIndex
 from federation.edge.resources import CONFIGMAPS, JOBS, WORKLOADS, Json
@@ -59,17 +59,19 @@ class Manager:
         runner = EffectRunner(client, self.controller, self.clusters, origin)
         self.controller.run_effects = runner.run
         self.clusters.on_started = self.controller.cluster_replaced
-        self.controller.own_check = self.clusters.multikueue_check
+        self.controller.queues.own_check = self.clusters.multikueue_check
         self.controller.on_quota = self.dispatcher.wake
         self.controller.on_void = self.clusters.offer_void
         health = QueueHealth(self.catalog, self.clusters)
         self.controller.inactive = health.inactive
         self._status = QueueStatus(client, self.controller, health)
         self._catalog_dirty = asyncio.Event()
-        self._jobs = Informer(
-            client, JOBS, _Jobs(self.controller), select=Select(label_selector=QUEUE_LABELLED)
-        )
-        self._workloads = Informer(client, WORKLOADS, _Workloads(self.controller))
+        seen = self.controller
+        jobs = Calls(seen.on_jobs_listed, seen.see_job, seen.job_deleted)
+        queued = Select(label_selector=Label.QUEUE_NAME.value)
+        self._jobs = Informer(client, JOBS, jobs, select=queued)
+        workloads = Calls(seen.on_workloads_listed, seen.see_workload, seen.workload_deleted)
+        self._workloads = Informer(client, WORKLOADS, workloads)
         self.ready = False
         self.crashed = ""
         self.on_crash: Callable[[], None] = lambda: None
@@ -187,41 +189,6 @@ class Manager:
             door = self.catalog.local_queues.get((item.namespace, item.local_queue))
             if door is not None and door.cluster_queue != item.cluster_queue:
                 self.controller.feed(item.uid, QueueMoved())
-
-
-QUEUE_LABELLED = Label.QUEUE_NAME.value
-
-
-class _Jobs:
-    """Informer handler for queue-labelled Jobs."""
-
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
-
-    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
-        self._controller.on_jobs_listed(items, resource_version)
-
-    def on_event(self, type: str, obj: Json) -> None:
-        if type == "DELETED":
-            self._controller.job_deleted(obj)
-        else:
-            self._controller.see_job(obj)
-
-
-class _Workloads:
-    """Informer handler for Workloads."""
-
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
-
-    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
-        self._controller.on_workloads_listed(items)
-
-    def on_event(self, type: str, obj: Json) -> None:
-        if type == "DELETED":
-            self._controller.workload_deleted(obj)
-        else:
-            self._controller.see_workload(obj)
 
 
 async def ensure_origin(client: KubeClient) -> str:

@@ -11,6 +11,7 @@ import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from federation.api.names import ActiveReason, Label, Mirror
 from federation.core.facts import ObjectKey, RemoteJob
@@ -23,7 +24,7 @@ from federation.edge.errors import (
     Invalid,
     NotFound,
 )
-from federation.edge.informer import Informer, Select
+from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import JOBS, WORKER_REPORTS, Json
@@ -80,8 +81,10 @@ class ClusterWorker:
             return
         self._client = client
         own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
-        copies = Informer(client, JOBS, _Copies(self), select=own)
-        reports = Informer(client, WORKER_REPORTS, _Reports(self))
+        on_copy = Calls(self.see_copies, self.see_copy, partial(self.see_copy, gone=True))
+        copies = Informer(client, JOBS, on_copy, select=own)
+        on_report = Calls(self.see_reports, self.see_report, lambda report: None)
+        reports = Informer(client, WORKER_REPORTS, on_report)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(copies.run())
@@ -113,6 +116,7 @@ class ClusterWorker:
         try:
             async with asyncio.timeout(POLL_S):
                 await self._news.wait()
+                # What comes meanwhile goes along: see NEWS_APART_S.
                 await asyncio.sleep(self._sent_at + NEWS_APART_S - loop.time())
         except TimeoutError:
             pass
@@ -154,6 +158,11 @@ class ClusterWorker:
 
     def _copy(self, job: Json, *, gone: bool = False) -> Copy:
         return Copy(_local_uid(job), batch_job.remote_job(self.spec.name, job, gone=gone))
+
+    def see_reports(self, items: Sequence[Json], version: str) -> None:
+        """A full listing of the reports."""
+        for item in items:
+            self.see_report(item)
 
     def see_report(self, report: Json) -> None:
         """The agent's report, if it is the one of this cluster."""
@@ -287,34 +296,6 @@ class ClusterWorker:
         if job["metadata"]["uid"] != uid:
             return Outcome(Result.ABSENT)
         return Outcome(Result.RETRY, error.reason, str(error), self._copy(job).remote)
-
-
-class _Copies:
-    """Informer handler for the copies."""
-
-    def __init__(self, worker: ClusterWorker) -> None:
-        self._worker = worker
-
-    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
-        self._worker.see_copies(items, resource_version)
-
-    def on_event(self, type: str, obj: Json) -> None:
-        self._worker.see_copy(obj, gone=type == "DELETED")
-
-
-class _Reports:
-    """Informer handler for the agent's report."""
-
-    def __init__(self, worker: ClusterWorker) -> None:
-        self._worker = worker
-
-    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
-        for item in items:
-            self._worker.see_report(item)
-
-    def on_event(self, type: str, obj: Json) -> None:
-        if type != "DELETED":
-            self._worker.see_report(obj)
 
 
 def _same(told: RemoteJob | None, now: RemoteJob) -> bool:

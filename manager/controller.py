@@ -10,25 +10,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 import structlog
 
 from federation.api import record as records
-from federation.api.names import Label
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.facts import JobState, LocalJob, ObjectKey, Queues, Record
+from federation.core.facts import JobState, LocalJob, ObjectKey, Record
 from federation.core.lifecycle import step, wake_at
 from federation.core.scheduler import Scheduler
 from federation.core.stay import LifeRules
-from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
 from federation.jobs import batch_job
+from manager.job_queues import JobQueues
 from manager.link import ClusterLink
 from manager.protocol import Copy, DeleteCopy, News, Result
 from manager.settings import Policies
@@ -38,6 +37,8 @@ log = structlog.get_logger(__name__)
 
 BODIES_KEPT = 5000
 AFTER_CRASH_S = 30.0
+
+RunEffects = Callable[[str, tuple[do.Effect, ...]], Coroutine[Any, Any, None]]
 
 
 class Controller:
@@ -50,13 +51,10 @@ class Controller:
 
     def __init__(self, catalog: Catalog, scheduler: Scheduler, policies: Policies) -> None:
         self.catalog, self.scheduler, self.policies = catalog, scheduler, policies
-        self.views = Views(catalog, policies)
+        self.views, self.queues = Views(catalog, policies), JobQueues(catalog)
         self.states: dict[str, JobState] = {}
         self.rules = LifeRules(batch_job.is_behind, policies.pods_ready, policies.retention)
-        self.own_check: Callable[[tuple[str, ...]], str] = lambda names: ""
-        """Which of a queue's admission checks is the manager's own; '' if none is."""
-        self._queues: dict[tuple[str, str, str], Queues] = {}
-        self.run_effects: Callable[[str, tuple[do.Effect, ...]], Any] | None = None
+        self.run_effects: RunEffects | None = None
         self.on_quota: Callable[[], None] = lambda: None
         self.inactive: Callable[[], dict[str, str]] = dict
         self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
@@ -104,11 +102,11 @@ class Controller:
         self._free_offer(uid, state, after)
         self._set_timer(uid, after)
         if effects:
-            self._spawn(uid, effects)
+            assert self.run_effects is not None
+            self._start(uid, self.run_effects(uid, effects))
 
-    def _spawn(self, uid: str, effects: tuple[do.Effect, ...]) -> None:
-        assert self.run_effects is not None
-        task = asyncio.create_task(self.run_effects(uid, effects))
+    def _start(self, uid: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, uid))
 
@@ -178,71 +176,26 @@ class Controller:
             if (held := self.views.holder(uid, state)) is not None:
                 self.scheduler.hold(held)  # its queues may say otherwise about preemption
         self.on_quota()
-        self.checks_changed()
+        self.queues.refresh()
+        for uid in list(self.states):
+            self._see_queues(uid)
         for uid, state in list(self.states.items()):
             if state.bound is None and state.local is not None:
-                self._check_problem(uid, state)
+                self._see_problem(uid)
 
-    def checks_changed(self) -> None:
-        """Queues, or which of their checks is the manager's, may be others now."""
-        before, self._queues = self._queues, {}
-        for key, known in before.items():
-            found = self._queues_at(key)
-            self._queues[key] = known if found == known else found  # equal ones stay the same
-        for uid, state in list(self.states.items()):
-            self._see_queues(uid, state)
-
-    def _see_queues(self, uid: str, state: JobState) -> None:
+    def _see_queues(self, uid: str) -> None:
         """Tell a job what its queues are, if that is new."""
-        local, record = state.local, state.record
-        if local is None:
-            return
-        held = record.admission if record is not None and record.binding else None
-        door = self.catalog.local_queues.get((local.key.namespace, local.queue))
-        cluster = held.cluster_queue if held else door.cluster_queue if door else ""
-        key = (local.key.namespace, local.queue, cluster)
-        if key not in self._queues:
-            self._queues[key] = self._queues_at(key)
-        if state.queues is not self._queues[key]:
-            self.feed(uid, on.QueuesSeen(self._queues[key]))
+        state = self.states[uid]
+        queues = self.queues.of(state)
+        if queues is not None and queues is not state.queues:
+            self.feed(uid, on.QueuesSeen(queues))
 
-    def _queues_at(self, key: tuple[str, str, str]) -> Queues:
-        namespace, name, cluster = key
-        door = self.catalog.local_queues.get((namespace, name))
-        queue = self.catalog.queues.get(cluster)
-        own = self.own_check(queue.check_names) if queue else ""
-        return Queues(door.stop if door else None, queue, own)
-
-    def _check_queue(self, uid: str, state: JobState) -> None:
-        self._see_queues(uid, state)
-        self._check_problem(uid, self.states.get(uid, state))
-
-    def _check_problem(self, uid: str, state: JobState) -> None:
-        problem = self.queue_problem(state)
+    def _see_problem(self, uid: str) -> None:
+        """Tell a job why it cannot be queued, if that is new."""
+        state = self.states[uid]
+        problem = self.queues.problem(state)
         if problem != state.queue_problem:
             self.feed(uid, on.QueueProblem(problem))
-
-    def queue_problem(self, state: JobState) -> str:
-        """Why this job cannot be queued, '' if it can."""
-        local = state.local
-        if local is None:
-            return ""
-        problem = self.catalog.queue_problem(local.key.namespace, local.queue)
-        if not problem:
-            try:
-                self.catalog.priority(local.priority_class, "")
-            except KeyError:
-                problem = (
-                    f"WorkloadPriorityClass {local.priority_class} does not exist: create it, or"
-                    f" correct the label {Label.PRIORITY_CLASS}"
-                )
-        return problem
-
-    def queue_of(self, state: JobState) -> ClusterQueue | None:
-        """The ClusterQueue that a job is submitted to."""
-        local = state.local
-        door = local and self.catalog.local_queues.get((local.key.namespace, local.queue))
-        return self.catalog.queues.get(door.cluster_queue) if door else None
 
     # Local jobs
 
@@ -272,7 +225,8 @@ class Controller:
         self.feed(local.uid, on.LocalSeen(local))
         state = self.states.get(local.uid)
         if state is not None and state.bound is None:
-            self._check_queue(local.uid, state)
+            self._see_queues(local.uid)
+            self._see_problem(local.uid)
 
     def job_deleted(self, job: Json) -> None:
         """A local Job is gone (or lost its queue label)."""
@@ -301,8 +255,10 @@ class Controller:
 
     # Workloads
 
-    def on_workloads_listed(self, items: Sequence[Json]) -> None:
-        """A full listing of the Workloads."""
+    def on_workloads_listed(self, items: Sequence[Json], version: str) -> None:
+        """A full listing of the Workloads. No other one has the UID of one that is gone, so its
+        `version` does not matter.
+        """
         present = {item["metadata"]["uid"] for item in items}
         for key, (_, workload_uid) in list(self._workloads.items()):
             if workload_uid not in present:
@@ -325,7 +281,8 @@ class Controller:
         self.feed(uid, on.RecordSeen(records.read_record(obj)))
         state = self.states.get(uid)
         if state is not None and state.bound is None and state.local is not None:
-            self._check_queue(uid, state)  # it may have been stopped while the job was bound
+            self._see_queues(uid)  # they may have been stopped while the job was bound
+            self._see_problem(uid)
 
     def workload_deleted(self, obj: Json) -> None:
         """A Workload is gone."""
@@ -365,12 +322,7 @@ class Controller:
             self.feed(copy.local_uid, on.RemoteSeen(remote))
         elif not remote.gone and not remote.terminating:
             log.info("orphan.removed", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
-            self._start(self._remove_orphan(link, copy))
-
-    def _start(self, coroutine: Any) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, ""))
+            self._start("", self._remove_orphan(link, copy))
 
     async def _remove_orphan(self, link: ClusterLink, copy: Copy) -> None:
         """Delete a copy whose local job is gone. If it cannot be done now, it comes again with

@@ -131,7 +131,7 @@ class EffectRunner:
 
     async def _enqueue(self, uid: str, state: JobState) -> None:
         local, record = _facts(state)
-        queue = self._controller.queue_of(state)
+        queue = self._controller.queues.cluster_queue(state)
         if queue is None:
             raise _Again("", AFTER_CONFLICT_S)
         priority, ref = self._priority(uid, local)

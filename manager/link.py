@@ -89,6 +89,7 @@ class ClusterLink:
             self._wake.clear()
             while self._queue:
                 await self._flights.acquire()
+                # What is asked for meanwhile goes along: see BATCHES_APART_S.
                 await asyncio.sleep(self._sent_at + BATCHES_APART_S - loop.time())
                 self._sent_at = loop.time()
                 size = min(len(self._queue), MAX_BATCH)

@@ -55,7 +55,7 @@ class Reasons:
                 why = explained.get(id(decision)) or explainer.explain(decision)
                 explained[id(decision)] = why
                 self._tell(item, why, own=decision.item.uid == item.uid)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # let the dispatcher and the watches through
         return later
 
     def _decision(self, item: Pending) -> Wait | Preempt | None:

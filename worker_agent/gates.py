@@ -99,5 +99,5 @@ class Gates:
             return False  # the watch tells what became of it
         except ApiError as error:
             log.warning("pod.not_released", pod=f"{namespace}/{name}", why=str(error))
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(RETRY_S)  # the API server refused; nothing will announce better
         return True

@@ -45,6 +45,25 @@ class Handler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Calls:
+    """A Handler made of functions: for a full set and its version, for one object as it is now, for
+    one that was deleted.
+    """
+
+    listed: Callable[[Sequence[Json], str], None]
+    seen: Callable[[Json], None]
+    gone: Callable[[Json], None]
+
+    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+        """See Handler."""
+        self.listed(items, resource_version)
+
+    def on_event(self, type: str, obj: Json) -> None:
+        """See Handler."""
+        (self.gone if type == "DELETED" else self.seen)(obj)
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """Which objects: one namespace (None: all) and selectors, spelled as the API does."""
 
