@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tests.reference.duel import Mismatch, Tally, play
+from tests.reference.drive import Failure
+from tests.reference.duel import Tally, play
 from tests.reference.generate import scenario as generate
 from tests.reference.scenario import Json
 from tests.reference.shrink import shrink
@@ -26,14 +27,14 @@ def scenario(seed: int, number: int) -> Json:
     return made
 
 
-def mismatch(of: Json, tally: Tally | None = None) -> Mismatch | None:
+def mismatch(of: Json, tally: Tally | None = None) -> Failure | None:
     """How a scenario fails, if it does. An exception of either side is a failure too."""
     try:
         play(of, tally)
-    except Mismatch as error:
+    except Failure as error:
         return error
     except Exception as error:
-        return Mismatch(f"exception {type(error).__name__}", str(error))
+        return Failure(f"exception {type(error).__name__}", str(error))
     return None
 
 

@@ -11,7 +11,7 @@ A scenario is a dict:
                 "within", "reclaim", "borrow", "threshold", "when_can_borrow", "when_can_preempt",
                 "preference"}}
     jobs        {name: {"queue", "priority", "pods": […], …}}
-    steps       [[what, …]…], see `duel`
+    steps       [[what, …]…], see `drive`
 
 A resource group is `[[resource…], [[flavor, {resource: [nominal, BL, LL]}]…]]`. Everything that is
 absent has its default.
