@@ -98,6 +98,11 @@ async def test_what_does_not_fit_waits_and_is_admitted_by_priority_then_age(team
         reserved = next(c for c in waiting["status"]["conditions"] if c["type"] == "QuotaReserved")
         assert reserved["reason"] == "WaitingForQuota"
         assert "20" in reserved["message"]
+        told = waiting["status"]["fedq"]["waiting"]
+        assert told["reason"] == "WaitingForQuota"
+        assert reserved["message"].endswith(told["hint"])
+        for short in told["shortages"]:
+            assert (short["resource"], short["needed"], short["flavor"]) == ("cpu", "20", "default")
         assert all(len(starts) == 1 for starts in observer.starts.values())
 
 
