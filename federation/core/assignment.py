@@ -71,7 +71,8 @@ class Lack:
 
     `before` is what the workload's earlier pod sets take, `request` what this one asks for;
     `free` includes what can be borrowed now, `most` is all that could ever be had, `nominal` the
-    queue's own quota. `note` is the whole text where it is not about quota.
+    queue's own quota and `own` what was free of that. `note` is the whole text where it is not
+    about quota.
     """
 
     reason: Reason
@@ -83,6 +84,7 @@ class Lack:
     free: int = 0
     nominal: int = 0
     most: int = 0
+    own: int = 0
 
     @property
     def needed(self) -> int:

@@ -286,7 +286,8 @@ class _Search:
         need, most = before + request, node.potential(key)
         available = max(0, node.available(key))
         nominal = node.subtree.get(key, 0)
-        numbers = (key.resource, before, request, available, nominal, most)
+        own = max(0, nominal - node.usage.get(key, 0))
+        numbers = (key.resource, before, request, available, nominal, most, own)
         if need > most:
             return WORST, Lack(Reason.EXCEEDS_MAX_QUOTA, key.flavor, "", *numbers)
         level, may_reclaim = node.borrow_level(key, need)

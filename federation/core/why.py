@@ -117,14 +117,13 @@ class Explainer:
 
     def _shortage(self, node: QuotaNode, pod_set: str, lack: Lack) -> Shortage:
         fr = FlavorResource(lack.flavor, lack.resource)
-        own = max(0, node.subtree.get(fr, 0) - node.usage.get(fr, 0))
         return Shortage(
             pod_set,
             lack.flavor,
             lack.resource,
             lack.needed,
             lack.free,
-            max(0, lack.free - own),
+            max(0, lack.free - lack.own),
             lack.nominal,
             lack.most,
             tuple(self._held_by(node, fr)) if lack.needed <= lack.most else (),

@@ -78,6 +78,16 @@ def test_borrowable() -> None:
     assert "5 free (3 of that borrowed)" in why.message
 
 
+def test_numbers_are_those_of_the_decision() -> None:
+    """What was admitted between the decision and its explanation makes nothing look borrowed."""
+    snapshot = state(one("q", 4))
+    wait = the_wait(snapshot, job("j", "q", 6))
+    snapshot.tree.add("q", holds("later", "q", 1).usage)
+    (short,) = explain(wait, snapshot).shortages
+
+    assert (short.free, short.borrowable) == (4, 0)
+
+
 def test_amounts_are_texts_as_in_manifests() -> None:
     """Milli-cpu and bytes."""
     queue = cq("q", group("cpu memory", f=(quota(1500), quota(2**30))))
