@@ -14,7 +14,8 @@ from pathlib import Path
 
 import structlog
 
-from federation.edge.configuration_file import ConfigurationFileError
+from federation.core.policies import Policies
+from federation.edge.configuration_file import ConfigurationFileError, configured
 from federation.edge.embedded_redis import embedded_redis
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
@@ -25,7 +26,7 @@ from federation.edge.web import app, serve
 from manager.app import Manager, ensure_origin
 from manager.local_runtime import LocalRuntime
 from manager.protocol import Runtime, WorkerUnavailable
-from manager.settings import ManagerSettings, Policies, configured
+from manager.settings import ManagerSettings
 
 log = structlog.get_logger(__name__)
 

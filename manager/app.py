@@ -11,6 +11,7 @@ import structlog
 
 from federation.api.names import FEDQ_NAMESPACE, Label
 from federation.core.events import QueueMoved
+from federation.core.policies import Policies
 from federation.core.queueing import PendingIndex
 from federation.core.scheduler import Scheduler
 from federation.edge.catalog import Catalog
@@ -30,7 +31,6 @@ from manager.protocol import News, Runtime
 from manager.queue_health import QueueHealth
 from manager.queue_status import QueueStatus
 from manager.reasons import Reasons
-from manager.settings import Policies
 
 log = structlog.get_logger(__name__)
 

@@ -21,6 +21,7 @@ from federation.core import effects as do
 from federation.core import events as on
 from federation.core.facts import JobState, LocalJob, ObjectKey, Record
 from federation.core.lifecycle import step, wake_at
+from federation.core.policies import Policies
 from federation.core.scheduler import Scheduler
 from federation.core.stay import LifeRules
 from federation.edge.catalog import Catalog
@@ -30,7 +31,6 @@ from federation.jobs import batch_job
 from manager.job_queues import JobQueues
 from manager.link import ClusterLink
 from manager.protocol import Copy, DeleteCopy, News, Result
-from manager.settings import Policies
 from manager.views import Views
 
 log = structlog.get_logger(__name__)

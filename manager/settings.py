@@ -1,30 +1,13 @@
-"""Settings of the manager, from the environment and from its configuration file; read at start."""
+"""Settings of the manager, from the environment; read at start."""
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import structlog
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
-
-from federation.api import configuration as configurations
-from federation.core.policies import (
-    FairUsage,
-    PodsReady,
-    RequeueTimestamp,
-    ResourceRules,
-    Retention,
-    Rules,
-)
-from federation.edge.configuration_file import load
-
-log = structlog.get_logger(__name__)
-
-_EMPTY = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 
 
 class ManagerSettings(BaseSettings):
@@ -48,38 +31,3 @@ class ManagerSettings(BaseSettings):
     """For the embedded Valkey's and Ray's sockets; short, as socket paths are limited to 107."""
     log_level: str = "info"
     """debug, info, warning or error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """What the configuration says of admission, as the core reads it."""
-
-    rules: Rules = field(default_factory=Rules)
-    resources: ResourceRules = field(default_factory=ResourceRules)
-    pods_ready: PodsReady | None = None
-    retention: Retention = field(default_factory=Retention)
-    fair_usage: FairUsage | None = None
-
-    @property
-    def timestamp(self) -> RequeueTimestamp:
-        """By which time workloads evicted for unready pods queue again."""
-        return self.pods_ready.timestamp if self.pods_ready else RequeueTimestamp.EVICTION
-
-
-def configured(path: Path | None) -> Policies:
-    """What a configuration file says; Kueue's defaults without one. Notices go to the log.
-
-    Raises ConfigurationFileError.
-    """
-    reading = configurations.read(_EMPTY) if path is None else load(path)
-    for notice in reading.notices:
-        where = ".".join(map(str, notice.path))
-        log.warning("configuration.notice", file=str(path), field=where, text=notice.message)
-    found = reading.configuration
-    return Policies(
-        configurations.to_rules(found),
-        configurations.to_resource_rules(found),
-        configurations.to_pods_ready(found),
-        configurations.to_retention(found),
-        configurations.to_fair_usage(found),
-    )

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from federation.core.backoff import queue_timestamp
 from federation.core.facts import JobState, LocalJob, Record
+from federation.core.policies import Policies
 from federation.core.requests import charged
 from federation.core.scheduler import World
 from federation.core.types import ClusterQueue, Holder, Pending
 from federation.edge.catalog import Catalog
-from manager.settings import Policies
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,9 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from federation.api import configuration as configurations
 from federation.api.names import Label
-from federation.core.policies import RequeueTimestamp
 from federation.edge.catalog import Catalog
-from federation.edge.configuration_file import ConfigurationFileError, load
+from federation.edge.configuration_file import ConfigurationFileError, configured
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
@@ -38,8 +36,6 @@ from worker_agent.settings import AgentSettings
 from worker_agent.workloads import Workloads
 
 log = structlog.get_logger(__name__)
-
-_EMPTY = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 
 
 async def run(
@@ -112,27 +108,6 @@ async def _main(settings: AgentSettings, rules: Settings) -> None:
         await task
 
 
-def configured(path: Path | None) -> Settings:
-    """What a configuration file says; Kueue's defaults without one.
-
-    Raises ConfigurationFileError.
-    """
-    reading = configurations.read(_EMPTY) if path is None else load(path)
-    for notice in reading.notices:
-        where = ".".join(map(str, notice.path))
-        log.warning("configuration.notice", file=str(path), field=where, notice=notice.message)
-    found = reading.configuration
-    pods_ready = configurations.to_pods_ready(found)
-    return Settings(
-        rules=configurations.to_rules(found),
-        resources=configurations.to_resource_rules(found),
-        pods_ready=pods_ready,
-        retention=configurations.to_retention(found),
-        timestamp=pods_ready.timestamp if pods_ready else RequeueTimestamp.EVICTION,
-        fair_usage=configurations.to_fair_usage(found),
-    )
-
-
 def main() -> int:
     """Exit code 0 after a signal, 1 when the agent cannot go on, 2 for settings it cannot use."""
     parser = argparse.ArgumentParser(prog="worker_agent", description="The agent of one worker.")
@@ -141,7 +116,7 @@ def main() -> int:
     try:
         settings = AgentSettings()
         configure_logging(settings.log_level)
-        rules = configured(arguments.config)
+        rules = Settings(configured(arguments.config))
     except ValidationError as error:
         missing = ", ".join(f"FEDQ_{str(e['loc'][0]).upper()}" for e in error.errors())
         print(f"the agent needs these settings in its environment: {missing}", file=sys.stderr)  # noqa: T201  (before logging is set up)

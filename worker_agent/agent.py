@@ -220,7 +220,7 @@ class Agent:
         state = self.state
         eviction = state.evicting.get(job.uid)
         held = holder(job, admission, self.priority(job)[0], evicted=eviction is not None)
-        if not state.settings.rules.block_admission:  # nobody asks: spare the changes
+        if not state.policies.rules.block_admission:  # nobody asks: spare the changes
             held = replace(held, pods_ready=True)
         before = self.scheduler.holder(job.uid)
         self.scheduler.hold(held)

@@ -124,7 +124,7 @@ class Controls:
             return control(held, None, now)
         life = life_of(job, record, self._state.needed(job), self._stops(job), reason)
         random = spread(job.uid, life.requeue.count)
-        return control(life, self._state.settings.pods_ready, now, random)
+        return control(life, self._state.policies.pods_ready, now, random)
 
     def _stops(self, job: WorkerJob) -> tuple[StopPolicy | None, StopPolicy | None]:
         local = self._state.catalog.local_queues.get((job.key.namespace, job.queue))

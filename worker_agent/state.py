@@ -12,14 +12,7 @@ from typing import NamedTuple
 from federation.api.meta import wire_time
 from federation.core.controls import Deactivate, Readmit
 from federation.core.facts import Record
-from federation.core.policies import (
-    FairUsage,
-    PodsReady,
-    RequeueTimestamp,
-    ResourceRules,
-    Retention,
-    Rules,
-)
+from federation.core.policies import Policies
 from federation.core.queueing import MemoryIndex
 from federation.core.scheduler import REACTIVATION_S, Scheduler
 from federation.core.types import ClusterQueue
@@ -45,13 +38,7 @@ class Order(NamedTuple):
 class Settings:
     """What the configuration says, and where time comes from (seconds since the epoch)."""
 
-    rules: Rules = field(default_factory=Rules)
-    resources: ResourceRules = field(default_factory=ResourceRules)
-    timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION
-    fair_usage: FairUsage | None = None
-    pods_ready: PodsReady | None = None
-    """None where nobody waits for pods to be ready."""
-    retention: Retention = field(default_factory=Retention)
+    policies: Policies = field(default_factory=Policies)
     reactivation_s: float = REACTIVATION_S
     clock: Callable[[], float] = time.time
 
@@ -66,11 +53,12 @@ class State:
         self, client: KubeClient, catalog: Catalog, epoch: Callable[[], int], settings: Settings
     ) -> None:
         self.settings, self.catalog = settings, catalog
+        self.policies = policies = settings.policies
         self.book = Book(
-            self.touch, lambda namespace: catalog.pod_defaults(namespace, settings.resources)
+            self.touch, lambda namespace: catalog.pod_defaults(namespace, policies.resources)
         )
         self.scheduler = Scheduler(MemoryIndex(), settings.reactivation_s)
-        self.standings = Standings(catalog, self.book, epoch, settings.timestamp)
+        self.standings = Standings(catalog, self.book, epoch, policies.timestamp)
         self.waits: dict[str, Waiting] = {}
         self.evicting: dict[str, Eviction] = {}
         self.records: dict[str, Record] = {}

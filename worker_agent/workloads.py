@@ -129,7 +129,7 @@ class Workloads:
         if record is None:
             if job.mirrored and (young := self._first_seen(uid) + COPY_AFTER_S - self._clock()) > 0:
                 return young
-            if job.finished and self._state.settings.retention.after_finished_s is not None:
+            if job.finished and self._state.policies.retention.after_finished_s is not None:
                 return None  # it may have been kept long enough
             await self._create(job)
             return 0.0
@@ -172,7 +172,7 @@ class Workloads:
         return None
 
     async def _expire(self, job: WorkerJob, record: Record, now: float) -> float | None:
-        at = None if job.mirrored else expiry(job, record, self._state.settings.retention)
+        at = None if job.mirrored else expiry(job, record, self._state.policies.retention)
         if at is None or now < at:
             return None if at is None else at - now
         if job.finished:

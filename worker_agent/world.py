@@ -34,9 +34,9 @@ def surroundings(state: State, nodes: Nodes) -> tuple[World, dict[str, str]]:
         flavors=flavors,
         namespaces=catalog.namespaces,
         topologies=topologies,
-        rules=state.settings.rules,
+        rules=state.policies.rules,
         inactive=frozenset(inactive),
-        fair_usage=state.settings.fair_usage,
+        fair_usage=state.policies.fair_usage,
         local_queues=catalog.local_queues,
     )
     return world, inactive

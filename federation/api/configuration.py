@@ -21,6 +21,7 @@ from federation.api.spelling import without_nulls
 from federation.core.policies import (
     FairUsage,
     PodsReady,
+    Policies,
     RequeueTimestamp,
     ResourceRules,
     Retention,
@@ -95,6 +96,17 @@ def _frameworks(configuration: Configuration, home: dict[str, Path]) -> list[Not
 def _in_file(path: Path, home: dict[str, Path]) -> Path:
     """The path of a field where the file has it."""
     return (*home.get(str(path[0]), ()), *path) if path else path
+
+
+def to_policies(configuration: Configuration) -> Policies:
+    """What the core is told."""
+    return Policies(
+        to_rules(configuration),
+        to_resource_rules(configuration),
+        to_pods_ready(configuration),
+        to_retention(configuration),
+        to_fair_usage(configuration),
+    )
 
 
 def to_rules(configuration: Configuration) -> Rules:

@@ -178,3 +178,21 @@ class FairUsage:
     sampling_s: float = 300.0
     weights: Mapping[str, float] = field(default_factory=dict)
     """Resource name to weight; resources that are not named weigh 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """All that the configuration says of admission."""
+
+    rules: Rules = field(default_factory=Rules)
+    resources: ResourceRules = field(default_factory=ResourceRules)
+    pods_ready: PodsReady | None = None
+    """None where nobody waits for pods to be ready."""
+    retention: Retention = field(default_factory=Retention)
+    fair_usage: FairUsage | None = None
+    """None where LocalQueues are not told apart."""
+
+    @property
+    def timestamp(self) -> RequeueTimestamp:
+        """By which time workloads evicted for unready pods queue again."""
+        return self.pods_ready.timestamp if self.pods_ready else RequeueTimestamp.EVICTION

@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from federation.api.configuration import ConfigurationError, Reading, read
+import structlog
+
+from federation.api.configuration import ConfigurationError, Reading, read, to_policies
+from federation.core.policies import Policies
 from federation.edge.documents import Document, Fault, documents
+
+log = structlog.get_logger(__name__)
+
+_EMPTY = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 
 
 class ConfigurationFileError(Exception):
     """The file cannot be used; the message names file, line, field and what to do."""
+
+
+def configured(path: Path | None) -> Policies:
+    """What a configuration file says; Kueue's defaults without one. Notices go to the log.
+
+    Raises ConfigurationFileError.
+    """
+    reading = read(_EMPTY) if path is None else load(path)
+    for notice in reading.notices:
+        where = ".".join(map(str, notice.path))
+        log.warning("configuration.notice", file=str(path), field=where, text=notice.message)
+    return to_policies(reading.configuration)
 
 
 def load(path: Path) -> Reading:

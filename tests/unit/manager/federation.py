@@ -11,6 +11,7 @@ from typing import Any
 
 from federation.api import record as records
 from federation.api.names import FEDQ_NAMESPACE, Mirror
+from federation.core.policies import Policies
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import (
@@ -26,7 +27,6 @@ from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
 from manager.local_runtime import _TaskHandle
 from manager.protocol import ClusterSpec, WorkerHandle
-from manager.settings import Policies
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import Breakable, stop, until
 from tests.unit.worker_agent.support import Worker, custom, job, queue_objects

@@ -8,7 +8,7 @@ import pytest
 
 from federation.api import record as records
 from federation.api.names import ConditionType, Option
-from federation.core.policies import FairStrategy, Rules
+from federation.core.policies import FairStrategy, Policies, Rules
 from federation.core.queueing import IndexUnavailable
 from federation.edge.resources import (
     ADMISSION_CHECKS,
@@ -18,7 +18,6 @@ from federation.edge.resources import (
     WORKLOAD_PRIORITY_CLASSES,
 )
 from manager.app import Manager
-from manager.settings import Policies
 from tests.unit.manager.federation import Federation
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import custom

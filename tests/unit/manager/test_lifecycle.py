@@ -8,7 +8,7 @@ import pytest
 
 from federation.api import record as records
 from federation.api.names import ConditionType, Controller, Label
-from federation.core.policies import PodsReady, Retention
+from federation.core.policies import PodsReady, Policies, Retention
 from federation.core.reasons import Reason
 from federation.edge.resources import (
     ADMISSION_CHECKS,
@@ -19,7 +19,6 @@ from federation.edge.resources import (
     WORKLOADS,
 )
 from federation.jobs.batch_job import MANAGED_BY
-from manager.settings import Policies
 from tests.unit.manager.federation import Federation, writes
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import Worker, custom, job

@@ -8,7 +8,7 @@ import pytest
 
 from federation.api import record as records
 from federation.api.names import FEDQ_NAMESPACE, Label, Mirror
-from federation.core.policies import PodsReady
+from federation.core.policies import PodsReady, Policies
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import (
@@ -25,7 +25,6 @@ from manager.link import ClusterLink
 from manager.protocol import Health
 from manager.queue_health import QueueHealth
 from manager.queue_status import QueueStatus
-from manager.settings import Policies
 from tests.unit.manager.federation import ORIGIN, FakeRuntime, Federation, writes
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import custom, job

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from federation.api.names import Label
-from federation.core.policies import FairUsage
+from federation.core.policies import FairUsage, Policies
+from federation.edge.configuration_file import configured
 from federation.edge.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -17,7 +18,6 @@ from federation.edge.resources import (
     WORKLOAD_PRIORITY_CLASSES,
 )
 from federation.jobs import batch_job
-from manager.settings import Policies, configured
 from tests.unit.manager.federation import Federation
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import custom, job

@@ -11,7 +11,7 @@ import httpx
 
 from federation.api import record as records
 from federation.api.names import ConditionType
-from federation.core.policies import PodsReady, Retention
+from federation.core.policies import PodsReady, Policies, Retention, Rules
 from federation.edge.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -44,9 +44,11 @@ class Lived(Worker):
         self.settings = Settings(
             reactivation_s=0.0,
             clock=lambda: self.moment.timestamp(),
-            pods_ready=more.get("pods_ready", WAIT),
-            retention=more.get("retention", Retention()),
-            rules=more.get("rules", Settings().rules),
+            policies=Policies(
+                rules=more.get("rules", Rules()),
+                pods_ready=more.get("pods_ready", WAIT),
+                retention=more.get("retention", Retention()),
+            ),
         )
         self.agent_writes = 0
         self.deaths = 0

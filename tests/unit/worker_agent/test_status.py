@@ -13,11 +13,10 @@ import pytest
 from federation.api import record as records
 from federation.api.names import ConditionType
 from federation.core.policies import FairStrategy
-from federation.edge.configuration_file import ConfigurationFileError
+from federation.edge.configuration_file import ConfigurationFileError, configured
 from federation.edge.resources import WORKLOADS
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.support import Worker, job
-from worker_agent.__main__ import configured
 
 
 @contextlib.asynccontextmanager

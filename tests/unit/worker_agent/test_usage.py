@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from federation.api.names import Label
-from federation.core.policies import FairUsage
+from federation.core.policies import FairUsage, Policies
+from federation.edge.configuration_file import configured
 from federation.edge.resources import JOBS, LOCAL_QUEUES
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import Worker, custom, job
-from worker_agent.__main__ import configured
 
 SCOPE = {"admissionMode": "UsageBasedAdmissionFairSharing"}
 RULES = FairUsage(half_life_s=300.0, sampling_s=300.0)
@@ -32,7 +32,7 @@ class Clock:
 def worker(rules: FairUsage | None = RULES, used: str = "") -> Worker:
     """Room for four; LocalQueues `lq`, whose Jobs are of higher priority, and `modest`."""
     made = Worker(4, admissionScope=SCOPE)
-    made.settings = replace(made.settings, fair_usage=rules, clock=Clock())
+    made.settings = replace(made.settings, policies=Policies(fair_usage=rules), clock=Clock())
     made.class_of("high", 9)
     made.fake.create(LOCAL_QUEUES, custom("LocalQueue", "modest", {"clusterQueue": "cq"}, "team"))
     if used:
