@@ -22,8 +22,9 @@ _STYLES = {
     JobState.FAILED: "red",
     JobState.PENDING: "yellow",
     JobState.HELD: "yellow",
+    JobState.LEAVING: "yellow",
 }
-_TELLING = (JobState.PENDING, JobState.FAILED)
+_TELLING = (JobState.PENDING, JobState.LEAVING, JobState.FAILED)
 _LATE = (JobState.COMPLETE, JobState.FAILED)
 
 

@@ -16,7 +16,7 @@ from federation.edge.resources import JOBS, LOCAL_QUEUES, WORKLOADS
 from federation.jobs import batch_job
 from fedq import reading
 from fedq.connect import Cluster
-from fedq.jobview import JobState, JobView, job_view, job_views
+from fedq.jobview import JobState, JobView, job_view, job_views, open_checks
 from fedq.rig.rig import Rig
 from fedq.stack import Stack
 from fedq.story import Facts
@@ -59,6 +59,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         queue=queue,
         ahead=line.index(uid) if uid in line else 0,
         waiting=len(line),
+        checks=open_checks(workload or {}),
         why=_why(workload) if waiting else {},
         clusters=await reading.clusters(client, views),
         manager_problem=_manager_problem(cluster.rig, view, now),

@@ -9,6 +9,7 @@ from typing import Any
 
 from federation.api import record as records
 from federation.api.names import ConditionType, Label
+from federation.core.checks import CheckState
 from federation.jobs import batch_job
 
 Json = dict[str, Any]
@@ -22,11 +23,15 @@ class JobState(StrEnum):
     NEW = "New"
     """The manager has made no Workload for it yet."""
     PENDING = "Pending"
+    CHECKING = "Checking"
+    """It holds quota; admission checks that others decide come before the offer to a cluster."""
     OFFERED = "Offered"
     """Bound to a cluster, whose agent has not answered yet."""
     ADMITTED = "Admitted"
     """Accepted by the cluster; no pod is ready yet."""
     RUNNING = "Running"
+    LEAVING = "Leaving"
+    """Evicted; it holds its quota until its pods are gone."""
     COMPLETE = "Complete"
     FAILED = "Failed"
     HELD = "Held"
@@ -103,19 +108,37 @@ def _state(job: Json, workload: Json | None) -> JobState:
         queued = (job["metadata"].get("labels") or {}).get(Label.QUEUE_NAME.value)
         return JobState.NEW if queued else JobState.NOT_QUEUED
     record = records.read_record(workload)
+    if record.binding and record.life.evicted:
+        return JobState.LEAVING
     if record.admitted and record.binding:
         return JobState.RUNNING if status.get("ready") else JobState.ADMITTED
     if record.binding:
-        return JobState.OFFERED
+        return JobState.CHECKING if open_checks(workload) else JobState.OFFERED
     return JobState.PENDING if record.active else JobState.HELD
+
+
+def open_checks(workload: Json) -> list[str]:
+    """Admission checks that others have not answered yet, as `name: state`, by name.
+
+    The one that the manager answers by itself is open while the job is offered.
+    """
+    status = workload.get("status") or {}
+    own = f"offered to {(status.get('fedq') or {}).get('cluster', '')}"
+    return sorted(
+        f"{check['name']}: {check['state']}"
+        for check in status.get("admissionChecks") or ()
+        if check["state"] != CheckState.READY and check.get("message") != own
+    )
 
 
 _TELLING = {
     JobState.PENDING: ConditionType.QUOTA_RESERVED,
     JobState.HELD: ConditionType.QUOTA_RESERVED,
+    JobState.CHECKING: ConditionType.QUOTA_RESERVED,
     JobState.OFFERED: ConditionType.QUOTA_RESERVED,
     JobState.ADMITTED: ConditionType.ADMITTED,
     JobState.RUNNING: ConditionType.ADMITTED,
+    JobState.LEAVING: ConditionType.EVICTED,
 }
 """The Workload's condition that says most about a state."""
 

@@ -117,6 +117,6 @@ def cluster_views(
 
 
 def _word(state: JobState) -> str:
-    if state in (JobState.ADMITTED, JobState.RUNNING):
+    if state in (JobState.ADMITTED, JobState.RUNNING, JobState.LEAVING):
         return "running"
     return "offered" if state is JobState.OFFERED else ""

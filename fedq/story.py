@@ -26,6 +26,7 @@ class Facts:
         queue_problem: why its LocalQueue leads nowhere; empty if it leads to `queue`.
         ahead: waiting workloads of the same ClusterQueue that come before it.
         waiting: all that wait there, this one included.
+        checks: admission checks of others that are not Ready, as `name: state`.
         why: status.fedq.waiting of its Workload, if it waits: reason, requeue, shortages, hint.
         manager_problem: why the manager seems not to work; empty if nothing speaks for that.
     """
@@ -39,6 +40,7 @@ class Facts:
     queue: QueueView | None = None
     ahead: int = 0
     waiting: int = 0
+    checks: Sequence[str] = ()
     why: Mapping[str, Any] = field(default_factory=dict)
     clusters: Sequence[ClusterView] = ()
     manager_problem: str = ""
@@ -173,6 +175,29 @@ def _missing(facts: Facts) -> str:
     return " and ".join(found)
 
 
+def _checking(facts: Facts) -> Story:
+    return Story(
+        f"{_name(facts)} has quota since {_for(facts)}, {_holds(facts)}; it is offered to"
+        f" {_where(facts)} when its admission checks are Ready, and these are not:"
+        f" {', '.join(facts.checks)}.",
+        "Their controllers decide: see status.admissionChecks of its Workload."
+        + _cluster_trouble(facts),
+    )
+
+
+def _leaving(facts: Facts) -> Story:
+    view = facts.view
+    parts = [f"{_name(facts)} leaves {_where(facts)} for {_for(facts)}: {view.reason}:"]
+    parts.append(f"{view.message.rstrip('. ')}. {_holds(facts).capitalize()} until its pods stop.")
+    if facts.manager_problem:
+        parts.append(f"{facts.manager_problem}.")
+    return Story(
+        " ".join(parts) + _cluster_trouble(facts),
+        "Its quota is free when its last pod is gone; it then queues again, or is held if it was"
+        " deactivated.",
+    )
+
+
 def _offered(facts: Facts) -> Story:
     text = f"{_name(facts)} is offered to {_where(facts)} for {_for(facts)}."
     advice = (
@@ -220,8 +245,12 @@ def _ended(facts: Facts) -> Story:
 
 
 def _held(facts: Facts) -> Story:
+    view = facts.view
+    why = "its Workload is not active"
+    if view.reason == "Deactivated":  # the manager has said why
+        why = view.message.partition(": unsuspend the Job")[0].rstrip(". ")
     return Story(
-        f"{_name(facts)} is held for {_for(facts)}: its Workload is not active; it holds no quota.",
+        f"{_name(facts)} is held for {_for(facts)}: {why}; it holds no quota.",
         "Unsuspend the Job, or set spec.active of its Workload to true, to queue it again.",
     )
 
@@ -237,9 +266,11 @@ _TELLERS: Mapping[JobState, Callable[[Facts], Story]] = {
     JobState.NOT_QUEUED: _not_queued,
     JobState.NEW: _new,
     JobState.PENDING: _pending,
+    JobState.CHECKING: _checking,
     JobState.OFFERED: _offered,
     JobState.ADMITTED: _admitted,
     JobState.RUNNING: _running,
+    JobState.LEAVING: _leaving,
     JobState.COMPLETE: _ended,
     JobState.FAILED: _ended,
     JobState.HELD: _held,

@@ -64,6 +64,51 @@ def test_offered_admitted_and_held(fedq: Fedq, kube: FakeKube) -> None:
     assert "held" in fedq("why", "held").stdout
 
 
+def test_leaving(fedq: Fedq, kube: FakeKube) -> None:
+    """An evicted job that still has its quota is told as that, with the reason; not as starting."""
+    give_queue(kube)
+    evicted = condition("Evicted", "True", "Preempted", "Preempted to accommodate another")
+    give_job(kube, "a", workload={**RUNNING, "conditions": [*RUNNING["conditions"], evicted]})
+    said = fedq("why", "a").stdout
+
+    assert "leaves cluster east (attempt 2)" in said
+    assert "Preempted: Preempted to accommodate another" in said
+    assert "It holds f/cpu 2 until its pods stop" in said
+    assert "no pod is ready" not in said
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "said"),
+    [
+        ("offered to east", "Pending", "these are not: other: Pending."),
+        ("offered to east", "Ready", "answers within 10 s"),
+        ("", "Retry", "these are not: mine: Pending, other: Retry."),
+    ],
+)
+def test_admission_checks(fedq: Fedq, kube: FakeKube, mine: str, others: str, said: str) -> None:
+    """Checks of others come before the offer; the manager's own one is the offer."""
+    give_queue(kube)
+    checks = [
+        {"name": "other", "state": others, "message": "thinks"},
+        {"name": "mine", "state": "Pending", "message": mine},
+    ]
+    bound = {**RUNNING, "conditions": RUNNING["conditions"][:1], "admissionChecks": checks}
+    give_job(kube, "a", workload=bound)
+
+    assert said in fedq("why", "a").stdout
+
+
+def test_held_says_why(fedq: Fedq, kube: FakeKube) -> None:
+    """What the manager wrote when it deactivated the job."""
+    give_queue(kube)
+    text = "exceeded the PodsReady timeout: unsuspend the Job, or set spec.active"
+    status = {"conditions": [condition("QuotaReserved", "False", "Deactivated", text)]}
+    give_job(kube, "a", workload=status)
+    kube.merge(r.WORKLOADS, "job-a", {"spec": {"active": False}}, "default")
+
+    assert ": exceeded the PodsReady timeout; it holds no quota." in fedq("why", "a").stdout
+
+
 def test_ended(fedq: Fedq, kube: FakeKube) -> None:
     """How, where, and with which message."""
     give_job(kube, "a", workload=RUNNING, status=ended("Failed", "3 retries"))
