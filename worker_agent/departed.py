@@ -10,19 +10,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from federation.api import record as records
-from federation.api.life import moment, wire_moment, write_checks
+from federation.api.departure import begun_anew, counts_after, requeue_state
+from federation.api.life import moment, write_checks
 from federation.api.names import ConditionType as Kind
-from federation.core.bookkeeping import EvictionCount, accumulated_past, counted
+from federation.core.bookkeeping import accumulated_past
 from federation.core.checks import AdmissionCheckState, reset, synced
 from federation.core.facts import Record
-from federation.core.reasons import Reason
 from federation.edge.resources import Json
 from federation.jobs.eviction_note import Eviction
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.life import noted
 from worker_agent.state import stamp
-
-_MOST_COUNTS = 256
 
 
 def unseen(job: WorkerJob, record: Record) -> bool:
@@ -34,13 +32,8 @@ def unseen(job: WorkerJob, record: Record) -> bool:
 
 def without(status: Mapping[str, Any], eviction: Eviction) -> Json:
     """The status without the conditions that an eviction begins anew."""
-    dropped = {Kind.EVICTED, Kind.REQUEUED}
-    if eviction.reason == Reason.PREEMPTED:
-        dropped.add(Kind.PREEMPTED)
-    if eviction.reason.startswith(Reason.DEACTIVATED):
-        dropped.add(Kind.DEACTIVATION_TARGET)
-    kept = [c for c in status.get("conditions") or () if c["type"] not in dropped]
-    return {**status, "conditions": kept}
+    begun = begun_anew(status, eviction.reason)
+    return begun | {"conditions": [c for c in begun["conditions"] if c["type"] != Kind.REQUEUED]}
 
 
 def merged(job: WorkerJob, record: Record, news: Iterable[Json], now: float) -> list[Json]:
@@ -60,9 +53,10 @@ def bookkeeping(
     fields: Json = {}
     eviction = job.eviction if unseen(job, record) else None
     if eviction is not None:
-        fields["schedulingStats"] = {"evictions": _count(eviction, record.status)}
+        stats = counts_after(record.status, eviction.reason, eviction.cause)
+        fields["schedulingStats"] = stats
         if eviction.requeue is not None:
-            fields["requeueState"] = _requeue_state(eviction)
+            fields["requeueState"] = requeue_state(eviction.requeue)
     if job.mirrored:
         return fields
     states = record.life.checks if eviction is None else reset(record.life.checks, now)
@@ -86,26 +80,3 @@ def _checks(record: Record, states: tuple[AdmissionCheckState, ...]) -> Json:
         return {}
     before = record.status.get("admissionChecks") or ()
     return {"admissionChecks": write_checks(before, states) or None}
-
-
-def _requeue_state(eviction: Eviction) -> Json | None:
-    state = eviction.requeue
-    if state is None or (not state.count and state.at is None):
-        return None
-    return {
-        "count": state.count,
-        "requeueAt": None if state.at is None else wire_moment(state.at),
-    }
-
-
-def _count(eviction: Eviction, status: Mapping[str, Any]) -> list[Json]:
-    """How often it was evicted for each reason, this time included."""
-    said: Iterable[Json] = (status.get("schedulingStats") or {}).get("evictions") or ()
-    before = tuple(
-        EvictionCount(c["reason"], c.get("underlyingCause", ""), c.get("count", 0)) for c in said
-    )
-    deactivated = eviction.reason.startswith(Reason.DEACTIVATED)
-    reason = Reason.DEACTIVATED.value if deactivated else eviction.reason
-    cause = "" if eviction.reason == Reason.PREEMPTED else eviction.cause
-    counts = counted(before, reason, cause)[-_MOST_COUNTS:]
-    return [{"reason": c.reason, "underlyingCause": c.cause, "count": c.count} for c in counts]

@@ -12,7 +12,6 @@ from typing import Any
 from federation.api import record as records
 from federation.api.departure import requeued
 from federation.api.names import ConditionType as Kind
-from federation.core.bookkeeping import pods_ready_condition
 from federation.core.facts import Record
 from federation.core.reasons import Reason
 from federation.core.types import Admission
@@ -104,20 +103,8 @@ def _running(job: WorkerJob, queue: str, status: Mapping[str, Any]) -> Iterator[
         yield _condition(Kind.ADMITTED, False, Reason.UNSATISFIED_ADMISSION_CHECKS, text)
     else:
         yield _condition(Kind.ADMITTED, True, Reason.ADMITTED, "The workload is admitted")
-    for kind in (Kind.EVICTED, Kind.PREEMPTED):
-        before = records.find(status, kind)
-        if before is not None and before["status"] == "True":
-            text = f"Previously: {before['message']}"
-            yield _condition(kind, False, Reason.QUOTA_RESERVED, text)
-    yield _pods_ready(job, status, admitted=job.admission is not None)
-
-
-def _pods_ready(job: WorkerJob, status: Mapping[str, Any], *, admitted: bool) -> Json:
-    found = records.find(status, Kind.PODS_READY)
-    before = None if found is None else (found["status"] == "True", found["reason"])
-    ready, reason = pods_ready_condition(admitted, job.pods_ready, before)
-    text = "All pods are ready or have succeeded" if ready else "Not all pods are ready"
-    return _condition(Kind.PODS_READY, ready, reason, text)
+    yield from records.evictions_over(status)
+    yield records.pods_ready_change(status, job.admission is not None, job.pods_ready)
 
 
 def _evicted(job: WorkerJob) -> Iterator[Json]:
@@ -138,7 +125,7 @@ def _left(job: WorkerJob, status: Mapping[str, Any]) -> Iterator[Json]:
     text = job.eviction.message if job.eviction else "The job was suspended"
     yield _condition(Kind.QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, text)
     yield _condition(Kind.ADMITTED, False, Reason.NO_RESERVATION, text)
-    yield _pods_ready(job, status, admitted=False)
+    yield records.pods_ready_change(status, False, job.pods_ready)
 
 
 def _condition(kind: Kind, true: bool, reason: Reason, text: str) -> Json:

@@ -6,7 +6,7 @@ was decided on. Times are RFC 3339.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from federation.api.life import moment, wire_moment, write_checks
@@ -20,6 +20,7 @@ from federation.api.record import (
     with_own,
 )
 from federation.core import effects as do
+from federation.core.backoff import RequeueState
 from federation.core.bookkeeping import EvictionCount, accumulated_past, counted
 from federation.core.checks import CheckState, reset, synced
 from federation.core.facts import Queues, Record
@@ -44,47 +45,51 @@ def evict_patch(record: Record, effect: do.Evict, now: str) -> Json:
         changes.append(condition(ConditionType.PREEMPTED, True, effect.cause, effect.message))
     if record.binding is None:
         changes.append(requeued(effect.reason, effect.message))
-    dropped = {ConditionType.EVICTED.value}
-    if preempted:
-        dropped.add(ConditionType.PREEMPTED.value)
-    if effect.reason.startswith(Reason.DEACTIVATED):
-        dropped.add(ConditionType.DEACTIVATION_TARGET.value)
     checks = reset(record.life.checks, moment(now) or 0.0)
     fields: Json = {
         # Each eviction has a time of its own, also one after the other.
-        "conditions": with_conditions(_without(record, dropped), changes, now),
+        "conditions": with_conditions(begun_anew(record.status, effect.reason), changes, now),
         "admissionChecks": write_checks(record.status.get("admissionChecks") or (), checks) or None,
-        "requeueState": _requeue_state(effect),
-        "schedulingStats": {"evictions": _counts(record, effect, preempted)},
+        "requeueState": requeue_state(effect.requeue),
+        "schedulingStats": counts_after(record.status, effect.reason, effect.cause),
     }
     cleared = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
     return status_patch(record, **fields, **dict.fromkeys(cleared))
 
 
-def _without(record: Record, types: Iterable[str]) -> Json:
-    kept = [c for c in record.status.get("conditions") or () if c["type"] not in types]
-    return {"conditions": kept}
+def begun_anew(status: Mapping[str, Any], reason: str) -> Json:
+    """The status without the conditions that an eviction for this reason begins anew."""
+    dropped = {ConditionType.EVICTED}
+    if reason == Reason.PREEMPTED:
+        dropped.add(ConditionType.PREEMPTED)
+    if reason.startswith(Reason.DEACTIVATED):
+        dropped.add(ConditionType.DEACTIVATION_TARGET)
+    kept = [c for c in status.get("conditions") or () if c["type"] not in dropped]
+    return {**status, "conditions": kept}
 
 
-def _requeue_state(effect: do.Evict) -> Json | None:
-    count, at = effect.requeue.count, effect.requeue.at
-    if not count and at is None:
+def requeue_state(state: RequeueState) -> Json | None:
+    """status.requeueState; None when there is nothing to say."""
+    if not state.count and state.at is None:
         return None
-    return {"count": count, "requeueAt": None if at is None else wire_moment(at)}
+    return {"count": state.count, "requeueAt": None if state.at is None else wire_moment(state.at)}
 
 
-def _counts(record: Record, effect: do.Evict, preempted: bool) -> list[Json]:
-    stats = record.status.get("schedulingStats") or {}
+def counts_after(status: Mapping[str, Any], reason: str, cause: str) -> Json:
+    """status.schedulingStats after one more eviction. Of preemptions no cause is told apart."""
+    stats = status.get("schedulingStats") or {}
     known = tuple(
         EvictionCount(e.get("reason", ""), e.get("underlyingCause", ""), e.get("count", 0))
         for e in stats.get("evictions") or ()
     )
-    reason = Reason.DEACTIVATED if effect.reason.startswith(Reason.DEACTIVATED) else effect.reason
-    counts = counted(known, str(reason), "" if preempted else effect.cause)
-    return [
-        {"reason": e.reason, "underlyingCause": e.cause, "count": e.count}
-        for e in counts[-_MOST_COUNTS:]
-    ]
+    kind = Reason.DEACTIVATED.value if reason.startswith(Reason.DEACTIVATED) else reason
+    counts = counted(known, kind, "" if reason == Reason.PREEMPTED else cause)
+    return {
+        "evictions": [
+            {"reason": e.reason, "underlyingCause": e.cause, "count": e.count}
+            for e in counts[-_MOST_COUNTS:]
+        ]
+    }
 
 
 def requeued(reason: str, message: str) -> Json:

@@ -224,7 +224,7 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Q
     states = with_own(states, queues.own_check, CheckState.PENDING, offered, now)
     return status_patch(
         record,
-        conditions=with_conditions(record.status, [reserved, *_over(record)], now),
+        conditions=with_conditions(record.status, [reserved, *evictions_over(record.status)], now),
         admission=write_admission(admission),
         admissionChecks=write_checks(record.status.get("admissionChecks") or (), states) or None,
         fedq={
@@ -239,11 +239,11 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Q
     )
 
 
-def _over(record: Record) -> list[Json]:
-    """A reservation ends what an eviction before it said."""
+def evictions_over(status: Mapping[str, Any]) -> list[Json]:
+    """The changes by which a reservation ends what an eviction before it said."""
     changes = []
     for kind in (ConditionType.EVICTED, ConditionType.PREEMPTED):
-        before = find(record.status, kind)
+        before = find(status, kind)
         if before is not None and before["status"] == "True":
             text = f"Previously: {before.get('message', '')}"
             changes.append(condition(kind, False, Reason.QUOTA_RESERVED.value, text))
