@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from federation.core.cycle import Decision, Fit, Preempt, Requeue, Wait
 from federation.core.policies import Preemption, PreemptionPolicy
 from federation.core.queueing import MemoryIndex
-from federation.core.scheduler import Scheduler, World
+from federation.core.scheduler import Scheduler
 from federation.core.types import (
     ClusterQueue,
     FlavorQuotas,
@@ -41,6 +41,7 @@ from federation.core.types import (
     ResourceFlavor,
     ResourceGroup,
 )
+from federation.core.world import World
 
 
 class Kind(NamedTuple):

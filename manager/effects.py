@@ -263,14 +263,14 @@ class EffectRunner:
         return None
 
     async def _write_record(self, state: JobState, effect: do.Effect) -> None:
-        _, record = _facts(state)
+        local, record = _facts(state)
         if isinstance(effect, do.SetActive):
             return await self._patch_workload(record, {"spec": {"active": effect.active}})
         body = self._status_of(state, record, effect)
         await self._patch_workload(record, body, "status")
         copy = state.remote
         if isinstance(effect, do.Unbind) and copy is not None and not copy.uid:
-            self._clusters.offer_void(state.local.uid if state.local else "", copy.cluster)
+            self._clusters.offer_void(local.uid, copy.cluster)
         return None
 
     def _status_of(self, state: JobState, record: Record, effect: do.Effect) -> Json:

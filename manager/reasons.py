@@ -64,12 +64,8 @@ class Reasons:
 
     def _standstill(self, item: Pending, inactive: dict[str, str]) -> Wait | None:
         """That nothing of its ClusterQueue is looked at, if that is so."""
-        name = item.cluster_queue
-        problem = standstill(name, self._scheduler.snapshot) or inactive.get(name)
-        if not problem:
-            return None
-        text = f"ClusterQueue {name} is inactive: {problem}"
-        return Wait(item, Reason.SUSPENDED, text, Requeue.GENERIC)
+        text = standstill(item.cluster_queue, self._scheduler.snapshot, inactive)
+        return Wait(item, Reason.SUSPENDED, text, Requeue.GENERIC) if text else None
 
     def _tell(self, item: Pending, why: Explanation, *, own: bool) -> None:
         state = self._controller.states.get(item.uid)

@@ -9,8 +9,8 @@ from federation.core.backoff import queue_timestamp
 from federation.core.facts import JobState, LocalJob, Record
 from federation.core.policies import Policies
 from federation.core.requests import charged
-from federation.core.scheduler import World
 from federation.core.types import ClusterQueue, Holder, Pending
+from federation.core.world import World
 from federation.edge.catalog import Catalog
 
 

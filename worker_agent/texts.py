@@ -32,10 +32,8 @@ def idle(queue: str, snapshot: Snapshot, inactive: Mapping[str, str]) -> Waiting
     """Why nothing in a queue is looked at; None if its heads are. `inactive` are queues that are
     not for reasons that the snapshot does not show.
     """
-    problem = standstill(queue, snapshot) or inactive.get(queue, "")
-    if not problem:
-        return None
-    return Waiting(Reason.SUSPENDED.value, f"ClusterQueue {queue} is inactive: {problem}")
+    text = standstill(queue, snapshot, inactive)
+    return Waiting(Reason.SUSPENDED.value, text) if text else None
 
 
 def behind(queue: str, snapshot: Snapshot, preemptor: str) -> Waiting:

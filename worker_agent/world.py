@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from federation.core.scheduler import World
 from federation.core.topology import FlavorTopology
 from federation.core.types import ClusterQueue
+from federation.core.world import World
 from worker_agent.nodes import Nodes
 from worker_agent.state import State
 

@@ -17,8 +17,9 @@ from federation.core.cycle import Decision, Fit, Preempt, Wait
 from federation.core.policies import FairStrategy, Rules
 from federation.core.queueing import MemoryIndex
 from federation.core.reasons import Reason
-from federation.core.scheduler import REACTIVATION_S, Scheduler, World
+from federation.core.scheduler import REACTIVATION_S, Scheduler
 from federation.core.types import Admission, ClusterQueue, Cohort, Pending, ResourceFlavor
+from federation.core.world import World
 from federation.jobs import batch_job
 
 Json = dict[str, Any]

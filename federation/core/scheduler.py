@@ -22,8 +22,7 @@ from federation.core.searches import Searches
 from federation.core.snapshot import Snapshot
 from federation.core.turns import Turns
 from federation.core.types import Holder, Pending
-from federation.core.world import World as World
-from federation.core.world import changed_queues
+from federation.core.world import World, changed_queues
 
 REACTIVATION_S = 1.0
 """Parked workloads are tried again this long after the first event that may help them: what the

@@ -7,7 +7,7 @@ text; the numbers and the advice that follow are ours.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from federation.core.assignment import Lack
@@ -225,8 +225,15 @@ def _quota_hint(queue: str, shortages: tuple[Shortage, ...]) -> str:
     )
 
 
-def standstill(name: str, snapshot: Snapshot) -> str:
-    """Why nothing of a ClusterQueue is looked at; '' if nothing speaks against it."""
+def standstill(name: str, snapshot: Snapshot, inactive: Mapping[str, str]) -> str:
+    """Why nothing of a ClusterQueue is looked at; '' if nothing speaks against it. `inactive` are
+    queues that admit nothing for a reason that the snapshot does not show, with that reason.
+    """
+    problem = _problem(name, snapshot) or inactive.get(name, "")
+    return f"ClusterQueue {name} is inactive: {problem}" if problem else ""
+
+
+def _problem(name: str, snapshot: Snapshot) -> str:
     queue = snapshot.queues.get(name)
     if queue is None:
         return "it does not exist"

@@ -23,8 +23,9 @@ from typing import Any
 
 from federation.core.cycle import Decision, Fit, Preempt, Wait
 from federation.core.queueing import MemoryIndex
-from federation.core.scheduler import Scheduler, World
+from federation.core.scheduler import Scheduler
 from federation.core.types import Admission, Holder, Pending
+from federation.core.world import World
 from tests.reference import scenario as read
 from tests.reference.quota import Books, Charge, Node, Tree
 from tests.reference.scenario import Json

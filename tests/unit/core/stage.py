@@ -12,7 +12,7 @@ from federation.core.nomination import nominate
 from federation.core.policies import FairStrategy, FairUsage, Rules
 from federation.core.queueing import MemoryIndex, PendingIndex
 from federation.core.quota import QuotaTree
-from federation.core.scheduler import Scheduler, World
+from federation.core.scheduler import Scheduler
 from federation.core.snapshot import Snapshot
 from federation.core.types import (
     Admission,
@@ -25,6 +25,7 @@ from federation.core.types import (
     PodSet,
     ResourceFlavor,
 )
+from federation.core.world import World
 
 FAIR = Rules(fair_strategies=tuple(FairStrategy))
 """Fair sharing with both strategies, in their usual order."""

@@ -188,7 +188,7 @@ def test_one_explainer_for_many() -> None:
 )
 def test_why_a_queue_stands_still(queue: ClusterQueue, lost: tuple[str, ...], text: str) -> None:
     """Each way that its heads are not looked at; '' if they are."""
-    found = standstill("q", state(queue, lost=lost))
+    found = standstill("q", state(queue, lost=lost), {})
     assert text in found
     assert bool(found) is bool(text)
 
@@ -196,7 +196,7 @@ def test_why_a_queue_stands_still(queue: ClusterQueue, lost: tuple[str, ...], te
 def test_a_cycle_of_cohorts() -> None:
     """All queues below stand still."""
     snapshot = state(one("q", 1, "a"), co("a", parent="b"), co("b", parent="a"))
-    assert "form a cycle" in standstill("q", snapshot)
+    assert "form a cycle" in standstill("q", snapshot, {})
 
 
 def test_the_message_of_a_preemption() -> None:
