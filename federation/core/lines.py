@@ -59,7 +59,7 @@ class Lines:
     def configure(self, queues: Mapping[str, bool], now: float) -> None:
         """Take over changed queues, by name: whether the LocalQueues of each take turns. Where
         they begin, or cease, to do so, workloads change lines. Of a queue that is gone only its
-        workloads are remembered.
+        workloads are remembered, in one line.
         """
         before, self._queues = self._queues, queues
         for name in (before.keys() - queues.keys()) & self._lines.keys():
@@ -67,7 +67,8 @@ class Lines:
             self._index.reactivate(sorted(line.aside))
             line.forget()
             line.sticky = ""
-        moved = {name for name, turns in queues.items() if before.get(name, False) is not turns}
+        names = before.keys() | queues.keys()
+        moved = {name for name in names if before.get(name, False) is not queues.get(name, False)}
         for name in moved & self._lines.keys():
             line = self._lines[name]
             self._index.reactivate(sorted(line.aside))

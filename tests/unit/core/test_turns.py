@@ -288,6 +288,20 @@ async def test_the_scope_is_switched_on_and_off_while_workloads_wait() -> None:
     assert stage.waiting == []
 
 
+@pytest.mark.parametrize("turns", [(True, False), (False, True), (True, True)])
+async def test_a_queue_comes_back_with_another_scope(turns: tuple[bool, bool]) -> None:
+    """What waited while it was gone waits in the lines of the new one; what does not fit rests."""
+    doors = (door("a"), door("b"))
+    stage = Stage(one("q", 1, usage_based=turns[0]), *doors, holds("h", amount=1))
+    assert await filled(stage, job("a1", local_queue="a"), job("b1", 2, local_queue="b")) == []
+    stage.configure(*doors)
+    assert await filled(stage, job("a2", local_queue="a")) == []
+    await stage.finish("h")
+    stage.configure(one("q", 1, usage_based=turns[1]), *doors)
+    await stage.rest()
+    assert (stage.running, stage.waiting) == (["a1"], ["a2", "b1"])
+
+
 async def test_a_local_queue_that_is_deleted_is_forgotten() -> None:
     stage = Stage(queue(9), door("a"), door("b"), held())
     stage.configure(queue(9), door("b"))
