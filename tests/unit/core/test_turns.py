@@ -293,7 +293,7 @@ async def test_a_queue_comes_back_with_another_scope(turns: tuple[bool, bool]) -
     """What waited while it was gone waits in the lines of the new one; what does not fit rests."""
     doors = (door("a"), door("b"))
     stage = Stage(one("q", 1, usage_based=turns[0]), *doors, holds("h", amount=1))
-    assert await filled(stage, job("a1", local_queue="a"), job("b1", 2, local_queue="b")) == []
+    assert await filled(stage, job("a1", local_queue="a"), job("b1", "q", 2, local_queue="b")) == []
     stage.configure(*doors)
     assert await filled(stage, job("a2", local_queue="a")) == []
     await stage.finish("h")
