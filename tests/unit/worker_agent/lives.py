@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from federation.api import record as records
-from federation.api.names import ConditionType
+from federation.api.names import ConditionType, Label
 from federation.core.policies import PodsReady, Policies, Retention, Rules
 from federation.edge.resources import (
     ADMISSION_CHECKS,
@@ -166,11 +166,12 @@ class Lived(Worker):
         self.run_pods(name)
         self._status(name, ready=0)
 
-    async def runs(self, name: str, *, ready: bool = True, **more: Any) -> None:
-        """A Job that is admitted, and whose pods are there."""
+    async def runs(self, name: str, *, ready: bool = True, limit: int = 0) -> None:
+        """A Job that is admitted, and whose pods are there; it may run `limit` seconds if not 0."""
         if not any(obj["metadata"]["name"] == name for obj in self.fake.items(JOBS)):
             body = job(name)
-            body["metadata"]["labels"] |= more
+            if limit:
+                body["metadata"]["labels"][Label.MAX_EXEC_TIME_SECONDS.value] = str(limit)
             self.add(body)
         await until(lambda: self.started(name), f"{name} starts")
         (self.run_pods if ready else self.unready)(name)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from federation.core.controls import Deactivate
 from federation.core.policies import PodsReady, Retention, Rules
 from federation.core.types import FlavorResource
 from federation.edge.resources import JOBS, WORKLOADS
@@ -17,6 +18,7 @@ from federation.jobs.eviction_note import read_eviction
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.lives import Lived
 from tests.unit.worker_agent.support import job, mirrored
+from worker_agent.state import Order
 
 GPU = FlavorResource("f", "gpu")
 Story = Callable[[Lived], Awaitable[None]]
@@ -78,8 +80,7 @@ async def recovery(day: Lived) -> None:
 
 async def too_long(day: Lived) -> None:
     """Its time is over: deactivated; the time of earlier runs counts, and is forgotten then."""
-    limit = {"kueue.x-k8s.io/max-exec-time-seconds": "100"}
-    await day.runs("a", **limit)
+    await day.runs("a", limit=100)
     day.later(60)
     day.stop_policy("HoldAndDrain")
     await day.stops("a")
@@ -203,6 +204,39 @@ async def test_a_target_that_somebody_sets() -> None:
         await day.evicted("a", "DeactivatedDueToAdmissionCheck")
 
 
+async def test_a_deactivation_comes_before_a_preemption() -> None:
+    """Of a Job that is about to be stopped, and has yet to be seen to have started."""
+    day = Lived(spec={"preemption": {"withinClusterQueue": "LowerPriority"}})
+    day.class_of("high", 10)
+    async with day.living():
+        day.add(job("a"))
+        await until(lambda: day.says("a", "Admitted", True, "Admitted"))
+        day.add(job("urgent", of="high"))
+        await until(lambda: day.agent.state.evicting, "to be preempted")
+        day.switch("a", False)
+        await until(
+            lambda: any(e.reason == "Deactivated" for e in day.agent.state.evicting.values())
+        )
+        day.run_pods("a")
+        await day.stops("a")
+        await day.evicted("a", "Deactivated")
+        assert day.evictions("a") == [("Deactivated", "", 1)]
+
+
+async def test_an_order_for_an_older_workload() -> None:
+    """Is not carried out: the rules are asked again."""
+    day = Lived()
+    async with day.living():
+        await day.runs("a")
+        uid = day.get("a")["metadata"]["uid"]
+        day.agent.state.orders[uid] = Order(1, Deactivate("AdmissionCheck", "no"))
+        day.workloads.mark(uid)
+        await until(lambda: uid not in day.agent.state.orders)
+        await day.at_peace()
+        assert day.started("a")
+        assert not any(c["type"] == "DeactivationTarget" for c in day.status("a")["conditions"])
+
+
 async def test_a_copy_leaves_a_drained_queue_and_nothing_else() -> None:
     """Stopped with the reason for its manager; its time and its pods are not judged here."""
     day = Lived()
@@ -269,7 +303,7 @@ async def test_a_deactivated_job_is_deleted_in_time(by_queue: bool) -> None:
     """One that the queue deactivated; one that a person did is kept."""
     day = Lived(retention=Retention(after_deactivated_s=60))
     async with day.living():
-        await day.runs("a", **{"kueue.x-k8s.io/max-exec-time-seconds": "10"})
+        await day.runs("a", limit=10)
         if by_queue:
             day.later(11)
         else:

@@ -59,6 +59,7 @@ async def ready(day: Lived) -> None:
     await day.stops("a")
     await day.evicted("a", "ClusterQueueStopped")
     await until(lambda: not day.note_of("a", Mirror.ADMISSION), "as it was")
+    assert set(day.get("a")["metadata"]["annotations"]) == {Mirror.EVICTED.value}
     template = day.get("a")["spec"]["template"]
     assert "nodeSelector" not in template["spec"]
     assert "of" not in (template.get("metadata") or {}).get("labels", {})
@@ -188,6 +189,24 @@ async def test_a_job_that_is_started_past_its_checks() -> None:
         await until(lambda: used(day) == 1)
         await day.at_peace()
         assert not day.started("a")
+
+
+async def test_a_job_that_ran_past_its_checks_unseen() -> None:
+    """It was stopped again before the agent saw it: what it reserved is given back while its pods
+    stop, and not used unasked when they are gone.
+    """
+    day = Lived(check="budget")
+    async with day.living():
+        day.add(job("a"))
+        await reserved(day, "a")
+    day.fake.merge(JOBS, "a", {"spec": {"suspend": False}}, "team")
+    day.run_pods("a")
+    day.fake.merge(JOBS, "a", {"spec": {"suspend": True}}, "team")
+    day.stopping("a", 1)
+    async with day.living():
+        await until(lambda: not day.note_of("a", Mirror.RESERVATION), "given back")
+        day.stopping("a", 0)
+        await until(lambda: day.note_of("a", Mirror.RESERVATION), "reserved again")
 
 
 async def test_a_copy_needs_no_check() -> None:
