@@ -181,17 +181,20 @@ def manifest(job: Json, local: LocalJob, kind: str, priority: int, class_ref: Js
             "name": workload_name(kind, group, meta["name"], meta["uid"]),
             "namespace": meta["namespace"],
             "labels": {Label.JOB_UID.value: meta["uid"]},
-            "ownerReferences": [
-                {
-                    "apiVersion": job["apiVersion"],
-                    "kind": kind,
-                    "name": meta["name"],
-                    "uid": meta["uid"],
-                    "controller": True,
-                }
-            ],
+            "ownerReferences": [_owner(job, kind)],
         },
         "spec": spec,
+    }
+
+
+def _owner(job: Json, kind: str) -> Json:
+    meta = job["metadata"]
+    return {
+        "apiVersion": job["apiVersion"],
+        "kind": kind,
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
     }
 
 

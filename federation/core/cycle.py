@@ -14,7 +14,7 @@ from enum import StrEnum
 from federation.core.assignment import Assignment, Mode, Tried
 from federation.core.dispatch import Choice, NoCluster
 from federation.core.matching import selects
-from federation.core.nomination import Entry, nominate
+from federation.core.nomination import Nominee, nominate
 from federation.core.order import in_order
 from federation.core.policies import PreemptionPolicy, StopPolicy
 from federation.core.quota import QuotaNode
@@ -95,17 +95,17 @@ def run_cycle(
     `tried` has, by UID, where the search for flavors starts.
     """
     cycle = _Cycle(snapshot, place)
-    entries = []
+    nominees = []
     pristine = replace(snapshot, pools={})
     for item in heads:
         found = cycle.problem(item) or nominate(item, pristine, (tried or {}).get(item.uid, ()))
         if isinstance(found, Wait):
             cycle.decisions.append(found)
         else:
-            entries.append(found)
+            nominees.append(found)
     try:
-        for entry in in_order(entries, snapshot):
-            cycle.decisions.append(cycle.process(entry))
+        for nominee in in_order(nominees, snapshot):
+            cycle.decisions.append(cycle.process(nominee))
     finally:
         cycle.undo()
     return cycle.decisions
@@ -154,52 +154,52 @@ class _Cycle:
             return Wait(item, Reason.MISCONFIGURED, item.problem, Requeue.GENERIC)
         return None
 
-    def process(self, entry: Entry) -> Decision:
-        """Decide on one entry, against the state as it is now."""
+    def process(self, nominee: Nominee) -> Decision:
+        """Decide on one nominee, against the state as it is now."""
         deferred = False
-        if self._overlaps(entry):
-            entry = self._nominate_again(entry)
-            deferred = entry.assignment.mode is Mode.FIT
-        item, assignment = entry.item, entry.assignment
+        if self._overlaps(nominee):
+            nominee = self._nominate_again(nominee)
+            deferred = nominee.assignment.mode is Mode.FIT
+        item, assignment = nominee.item, nominee.assignment
         if assignment.mode is Mode.NO_FIT:
-            return self._wait(entry, assignment.reason, assignment.explanation(), Requeue.NO_FIT)
-        if assignment.mode is Mode.PREEMPT and not entry.victims:
-            return self._without_candidates(entry)
+            return self._wait(nominee, assignment.reason, assignment.explanation(), Requeue.NO_FIT)
+        if assignment.mode is Mode.PREEMPT and not nominee.victims:
+            return self._without_candidates(nominee)
         if assignment.mode is Mode.PREEMPT and item.preemption_gated:
             text = "it would preempt other workloads, and its preemption gate is closed"
-            wait = self._wait(entry, Reason.WAITING_FOR_QUOTA, text, Requeue.GATED)
+            wait = self._wait(nominee, Reason.WAITING_FOR_QUOTA, text, Requeue.GATED)
             return replace(wait, tried=())
         if deferred:
-            self._charge(entry)
+            self._charge(nominee)
             text = "it fits once workloads are gone that are being preempted for another one"
             wait = self._wait(
-                entry, Reason.WAITING_FOR_PREEMPTED_WORKLOADS, text, Requeue.PENDING_PREEMPTION
+                nominee, Reason.WAITING_FOR_PREEMPTED_WORKLOADS, text, Requeue.PENDING_PREEMPTION
             )
             return replace(wait, tried=())
-        if self._overlaps(entry):
-            return self._skip(entry, OVERLAPS)
-        if not self._fits(entry):
-            return self._skip(entry, NO_LONGER_FITS)
-        if not self._has_places(entry):  # others of this cycle took them: there may be more
-            entry = self._nominate_again(entry)
-            if entry.assignment.mode is not Mode.FIT or not self._has_places(entry):
-                return self._skip(entry, NO_LONGER_FITS)
-        if entry.assignment.mode is Mode.FIT:
-            return self._admit(entry)
-        return self._preempt(entry)
+        if self._overlaps(nominee):
+            return self._skip(nominee, OVERLAPS)
+        if not self._fits(nominee):
+            return self._skip(nominee, NO_LONGER_FITS)
+        if not self._has_places(nominee):  # others of this cycle took them: there may be more
+            nominee = self._nominate_again(nominee)
+            if nominee.assignment.mode is not Mode.FIT or not self._has_places(nominee):
+                return self._skip(nominee, NO_LONGER_FITS)
+        if nominee.assignment.mode is Mode.FIT:
+            return self._admit(nominee)
+        return self._preempt(nominee)
 
-    def _overlaps(self, entry: Entry) -> bool:
-        return any(victim.holder.uid in self.preempted for victim in entry.victims)
+    def _overlaps(self, nominee: Nominee) -> bool:
+        return any(victim.holder.uid in self.preempted for victim in nominee.victims)
 
-    def _nominate_again(self, entry: Entry) -> Entry:
+    def _nominate_again(self, nominee: Nominee) -> Nominee:
         """With the victims of others gone, in the flavors that were nominated."""
         pinned = {
             (pods.name, resource): flavor
-            for pods in entry.assignment.admission.pod_sets
+            for pods in nominee.assignment.admission.pod_sets
             for resource, flavor in pods.flavors.items()
         }
-        with self.snapshot.without(self._gone(entry.node)):
-            return nominate(entry.item, self.snapshot, (), pinned)
+        with self.snapshot.without(self._gone(nominee.node)):
+            return nominate(nominee.item, self.snapshot, (), pinned)
 
     def _gone(self, node: QuotaNode) -> list[Holder]:
         """Victims of this cycle that matter to a queue: those of its tree, if nothing else ties
@@ -213,64 +213,64 @@ class _Cycle:
             if everywhere or queues[holder.cluster_queue].root is root
         ]
 
-    def _fits(self, entry: Entry) -> bool:
-        with self.snapshot.without(self._leaving(entry)):
-            node = entry.node
-            return all(n <= max(0, node.available(fr)) for fr, n in entry.usage.items())
+    def _fits(self, nominee: Nominee) -> bool:
+        with self.snapshot.without(self._leaving(nominee)):
+            node = nominee.node
+            return all(n <= max(0, node.available(fr)) for fr, n in nominee.usage.items())
 
-    def _has_places(self, entry: Entry) -> bool:
+    def _has_places(self, nominee: Nominee) -> bool:
         if not self.snapshot.topologies:
             return True
-        with self.snapshot.without(self._leaving(entry)):
-            return self.snapshot.has_places(entry.assignment.admission)
+        with self.snapshot.without(self._leaving(nominee)):
+            return self.snapshot.has_places(nominee.assignment.admission)
 
-    def _leaving(self, entry: Entry) -> list[Holder]:
-        """All that will be gone when an entry is admitted: its victims and those before."""
-        gone = {holder.uid: holder for holder in self._gone(entry.node)}
-        gone |= {victim.holder.uid: victim.holder for victim in entry.victims}
+    def _leaving(self, nominee: Nominee) -> list[Holder]:
+        """All that will be gone when a nominee is admitted: its victims and those before."""
+        gone = {holder.uid: holder for holder in self._gone(nominee.node)}
+        gone |= {victim.holder.uid: victim.holder for victim in nominee.victims}
         return list(gone.values())
 
-    def _charge(self, entry: Entry, usage: Usage | None = None) -> None:
-        amounts = entry.usage if usage is None else usage
-        entry.node.add_all(amounts)
-        self.charged.append((entry.node, amounts))
+    def _charge(self, nominee: Nominee, usage: Usage | None = None) -> None:
+        amounts = nominee.usage if usage is None else usage
+        nominee.node.add_all(amounts)
+        self.charged.append((nominee.node, amounts))
         if usage is None:
-            self.snapshot.take_places(entry.assignment.admission)
-            self.placed.append(entry.assignment.admission)
+            self.snapshot.take_places(nominee.assignment.admission)
+            self.placed.append(nominee.assignment.admission)
 
-    def _without_candidates(self, entry: Entry) -> Wait:
+    def _without_candidates(self, nominee: Nominee) -> Wait:
         """It keeps what it could still get from those after it, unless it can reclaim anyway."""
-        policy = self.snapshot.queues[entry.node.name].preemption.reclaim
+        policy = self.snapshot.queues[nominee.node.name].preemption.reclaim
         if policy is not PreemptionPolicy.ANY:
-            self._charge(entry, _reserve(entry))
-        text = entry.assignment.explanation()
-        return self._wait(entry, Reason.WAITING_FOR_QUOTA, text, Requeue.NO_CANDIDATES)
+            self._charge(nominee, _reserve(nominee))
+        text = nominee.assignment.explanation()
+        return self._wait(nominee, Reason.WAITING_FOR_QUOTA, text, Requeue.NO_CANDIDATES)
 
-    def _skip(self, entry: Entry, text: str) -> Wait:
-        return self._wait(entry, Reason.WAITING_FOR_QUOTA, text, Requeue.FAILED_AFTER_NOMINATION)
+    def _skip(self, nominee: Nominee, text: str) -> Wait:
+        return self._wait(nominee, Reason.WAITING_FOR_QUOTA, text, Requeue.FAILED_AFTER_NOMINATION)
 
-    def _wait(self, entry: Entry, reason: Reason, text: str, requeue: Requeue) -> Wait:
-        assignment = entry.assignment
-        return Wait(entry.item, reason, text, requeue, assignment, assignment.tried)
+    def _wait(self, nominee: Nominee, reason: Reason, text: str, requeue: Requeue) -> Wait:
+        assignment = nominee.assignment
+        return Wait(nominee.item, reason, text, requeue, assignment, assignment.tried)
 
-    def _admit(self, entry: Entry) -> Decision:
-        item, admission = entry.item, entry.assignment.admission
+    def _admit(self, nominee: Nominee) -> Decision:
+        item, admission = nominee.item, nominee.assignment.admission
         if self.snapshot.rules.block_admission and self._some_unready():
             text = "the pods of a workload admitted before are not ready yet (blockAdmission)"
             return self._wait(
-                entry, Reason.WAITING_FOR_PODS_READY, text, Requeue.FAILED_AFTER_NOMINATION
+                nominee, Reason.WAITING_FOR_PODS_READY, text, Requeue.FAILED_AFTER_NOMINATION
             )
         choice: Choice | None = None
         if self.place is not None:
             placed = self.place(item, admission)
             if isinstance(placed, NoCluster):
                 text = placed.message()
-                wait = self._wait(entry, Reason.WAITING_FOR_QUOTA, text, Requeue.NO_CLUSTER)
+                wait = self._wait(nominee, Reason.WAITING_FOR_QUOTA, text, Requeue.NO_CLUSTER)
                 return replace(wait, retry_at=placed.retry_at)
             choice = placed
-        self._charge(entry)
+        self._charge(nominee)
         self.unready = True
-        return Fit(item, admission, choice, entry.assignment.tried)
+        return Fit(item, admission, choice, nominee.assignment.tried)
 
     def _some_unready(self) -> bool:
         if self.unready is None:
@@ -278,27 +278,27 @@ class _Cycle:
             self.unready = any(not h.pods_ready for queue in holders for h in queue.values())
         return self.unready
 
-    def _preempt(self, entry: Entry) -> Preempt:
-        self.preempted |= {victim.holder.uid: victim.holder for victim in entry.victims}
-        self._charge(entry)
+    def _preempt(self, nominee: Nominee) -> Preempt:
+        self.preempted |= {victim.holder.uid: victim.holder for victim in nominee.victims}
+        self._charge(nominee)
         text = (
-            f"{entry.assignment.explanation()}. Pending the preemption of"
-            f" {len(entry.victims)} workload(s)"
+            f"{nominee.assignment.explanation()}. Pending the preemption of"
+            f" {len(nominee.victims)} workload(s)"
         )
         reason = Reason.WAITING_FOR_PREEMPTED_WORKLOADS
-        return Preempt(entry.item, tuple(entry.victims), reason, text, entry.assignment)
+        return Preempt(nominee.item, tuple(nominee.victims), reason, text, nominee.assignment)
 
 
-def _reserve(entry: Entry) -> Usage:
+def _reserve(nominee: Nominee) -> Usage:
     """What a workload without victims keeps for itself until the end of the cycle.
 
     Kueue's rule: as far as its own quota goes, or its borrowing limit if it would borrow.
     """
-    node = entry.node
+    node = nominee.node
     reserved: Usage = {}
-    for fr, amount in entry.usage.items():
+    for fr, amount in nominee.usage.items():
         used, nominal = node.usage.get(fr, 0), node.subtree.get(fr, 0)
-        if entry.borrowing == 0:
+        if nominee.borrowing == 0:
             reserved[fr] = max(0, min(amount, nominal - used))
             continue
         quota = node.quotas.get(fr)

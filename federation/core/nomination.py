@@ -18,7 +18,7 @@ from federation.core.victims import Need, Victim
 
 
 @dataclass(slots=True)
-class Entry:
+class Nominee:
     """A head of a queue, with the best it could get and whom that would evict."""
 
     item: Pending
@@ -42,7 +42,7 @@ def nominate(
     snapshot: Snapshot,
     tried: Tried = (),
     pinned: Mapping[tuple[str, str], str] | None = None,
-) -> Entry:
+) -> Nominee:
     """Flavors and victims for a workload; fewer pods if it allows that and nothing else helps."""
     return _Nomination(item, snapshot.tree.queues[item.cluster_queue], snapshot).run(tried, pinned)
 
@@ -56,7 +56,7 @@ class _Nomination:
     snapshot: Snapshot
     known: dict[object, list[Victim]] = field(default_factory=dict)
 
-    def run(self, tried: Tried, pinned: Mapping[tuple[str, str], str] | None) -> Entry:
+    def run(self, tried: Tried, pinned: Mapping[tuple[str, str], str] | None) -> Nominee:
         item, node, snapshot = self.item, self.node, self.snapshot
         market = Market(
             snapshot.queues[node.name],
@@ -74,14 +74,14 @@ class _Nomination:
 
         whole, victims = attempt(None)
         if whole.mode is Mode.FIT or victims or not snapshot.rules.partial_admission:
-            return Entry(item, node, whole, victims)
+            return Nominee(item, node, whole, victims)
 
         def succeeds(counts: Sequence[int]) -> tuple[Assignment, list[Victim]] | None:
             found, victims = attempt(counts)
             return (found, victims) if found.mode is Mode.FIT or victims else None
 
         part = search(item.pod_sets, succeeds)
-        return Entry(item, node, *part) if part else Entry(item, node, whole, [])
+        return Nominee(item, node, *part) if part else Nominee(item, node, whole, [])
 
     def simulate(self, fr: FlavorResource, amount: int) -> Grade:
         """Whether evicting somebody would give this quota."""

@@ -78,25 +78,10 @@ class Scheduler:
             for holder in queue.values():
                 tree.add(holder.cluster_queue, holder.usage)
                 self.snapshot.take_places(holder.admission)
-        self._trees, self._resting = {}, {}
-        for name in sorted(world.queues):
-            root = tree.root(name)
-            if self._active(name):
-                self._trees.setdefault(root, []).append(name)
-                continue
-            self.snapshot.inactive.add(name)
-            if name not in tree.cyclic:
-                self._resting.setdefault(root, []).append(name)
+        self._sort_queues()
         self.turns.configure(world, self._holders)
         self._lines.configure({name: world.goes_by_usage(name) for name in world.queues}, now)
-        changed = changed_queues(before, world)
-        moved = {
-            name
-            for name in world.queues.keys() | before.queues.keys()
-            if old_tree.root(name) != tree.root(name)
-        }
-        left = {old_tree.root(name) for name in moved}  # where they no longer take anything
-        changed |= moved | {name for name in world.queues if old_tree.root(name) in left}
+        changed = changed_queues(before, world) | self._moved(before, old_tree)
         roots = {tree.root(name) for name in changed}
         for name in world.queues:
             if tree.root(name) in roots:
@@ -104,6 +89,29 @@ class Scheduler:
         for name in sorted(changed):
             self.wake(name, now)
         self._happened({tree.root(name) for name in world.queues})
+
+    def _sort_queues(self) -> None:
+        """Which queues take part in cycles, tree by tree, and which do not."""
+        tree, self._trees, self._resting = self.snapshot.tree, {}, {}
+        for name in sorted(self._world.queues):
+            root = tree.root(name)
+            if self._active(name):
+                self._trees.setdefault(root, []).append(name)
+                continue
+            self.snapshot.inactive.add(name)
+            if name not in tree.cyclic:
+                self._resting.setdefault(root, []).append(name)
+
+    def _moved(self, before: World, old_tree: QuotaTree) -> set[str]:
+        """The queues that came to another tree, and those in the trees that they have left."""
+        queues, tree = self._world.queues, self.snapshot.tree
+        moved = {
+            name
+            for name in queues.keys() | before.queues.keys()
+            if old_tree.root(name) != tree.root(name)
+        }
+        left = {old_tree.root(name) for name in moved}  # where they no longer take anything
+        return moved | {name for name in queues if old_tree.root(name) in left}
 
     def hold(self, holder: Holder) -> None:
         """Charge a workload, or note what changed about one that is charged.
