@@ -11,6 +11,7 @@ import asyncio
 
 from federation.core import events as on
 from federation.core.cycle import Preempt, Requeue, Wait
+from federation.core.policies import QueueingStrategy
 from federation.core.reasons import Reason
 from federation.core.types import Pending
 from federation.core.why import Explainer, Explanation, standstill
@@ -26,10 +27,12 @@ class Reasons:
     def __init__(self, controller: Controller) -> None:
         self._controller, self._scheduler = controller, controller.scheduler
         self._decided: dict[str, Wait | Preempt] = {}
+        self._heads: dict[str, str] = {}
 
     def note(self, decision: Wait | Preempt) -> None:
         """A cycle left a workload waiting."""
         self._decided[decision.item.uid] = decision
+        self._heads[decision.item.cluster_queue] = decision.item.uid
 
     async def tell(self, before: float) -> bool:
         """Tell those that wait since `before` (seconds since the epoch); whether there are others
@@ -39,6 +42,7 @@ class Reasons:
         for uid in self._decided.keys() - self._scheduler.items.keys():
             del self._decided[uid]
         inactive, still = self._controller.inactive(), dict[str, Wait | None]()
+        behind = dict[str, Wait | None]()
         later = False
         for start in range(0, len(items), _AT_A_TIME):
             explained: dict[int, Explanation] = {}
@@ -46,7 +50,9 @@ class Reasons:
             for item in items[start : start + _AT_A_TIME]:
                 if item.cluster_queue not in still:
                     still[item.cluster_queue] = self._standstill(item, inactive)
+                    behind[item.cluster_queue] = self._behind(item.cluster_queue)
                 decision = still[item.cluster_queue] or self._decision(item)
+                decision = decision or behind[item.cluster_queue]
                 if decision is None or item.uid not in self._scheduler.items:
                     continue
                 if item.created >= before:
@@ -66,6 +72,23 @@ class Reasons:
         """That nothing of its ClusterQueue is looked at, if that is so."""
         text = standstill(item.cluster_queue, self._scheduler.snapshot, inactive)
         return Wait(item, Reason.SUSPENDED, text, Requeue.GENERIC) if text else None
+
+    def _behind(self, queue: str) -> Wait | None:
+        """That a queue stands behind its head; None if the others are looked at as well."""
+        decided = self._decided.get(self._heads.get(queue, ""))
+        found = self._scheduler.snapshot.queues.get(queue)
+        if decided is None or found is None:
+            return None
+        head = decided.item
+        ahead = f"{head.namespace}/{head.name} is ahead in ClusterQueue {queue}"
+        preempts = isinstance(decided, Preempt) or decided.requeue is Requeue.PENDING_PREEMPTION
+        if preempts:
+            text = f"{ahead}, and waits for those that it preempts"
+        elif found.strategy is QueueingStrategy.STRICT_FIFO:
+            text = f"{ahead}, which is StrictFIFO, and waits itself: {decided.reason}"
+        else:
+            return None
+        return Wait(head, Reason.WAITING_FOR_QUOTA, text, Requeue.GENERIC)
 
     def _tell(self, item: Pending, why: Explanation, *, own: bool) -> None:
         state = self._controller.states.get(item.uid)

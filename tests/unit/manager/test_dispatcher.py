@@ -14,6 +14,7 @@ from federation.edge.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
+    JOBS,
     LOCAL_QUEUES,
     WORKLOAD_PRIORITY_CLASSES,
 )
@@ -288,6 +289,23 @@ async def test_others_of_the_shape_are_told_the_same() -> None:
         await until(lambda: waiting(world, "j")["reason"] == "ExceedsMaxQuota")
         await until(lambda: all(world.record(n).version > versions[n] for n in versions))
         assert not manager.scheduler.ready
+
+
+async def test_those_behind_a_strict_head_are_told() -> None:
+    """Though none of them is ever looked at; they go on when the head is gone."""
+    world = Federation("a", quota=4, queueingStrategy="StrictFIFO")
+    priorities(world, high=100)
+    async with world.running():
+        world.submit("head", 5, of="high")
+        await until(lambda: waiting(world, "head"))
+        world.submit("j", 1)
+        await until(lambda: waiting(world, "j"), "told why")
+        told = condition(world, "j", ConditionType.QUOTA_RESERVED)
+        assert told["reason"] == "WaitingForQuota"
+        assert "team/head is ahead in ClusterQueue cq, which is StrictFIFO" in told["message"]
+        assert "ExceedsMaxQuota" in told["message"]
+        world.home.delete(JOBS, "head", "team")
+        await world.offered("j")
 
 
 def _quota(nominal: int) -> Json:
