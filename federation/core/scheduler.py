@@ -324,12 +324,13 @@ class Scheduler:
         if isinstance(decision, Fit):
             self._admit(decision)
             return True
+        # While its victims stop, a preemptor looks at all flavors again.
+        tried = () if isinstance(decision, Preempt) else decision.tried
+        if self._searches.note(item, resumed, tried, self.cycles, self._events):
+            self._look_at(item.cluster_queue)
         if isinstance(decision, Preempt):
-            self._searches.forget(item.uid)
             news = self._stick(item)
             return news or any(not victim.holder.evicted for victim in decision.victims)
-        if self._searches.note(item, resumed, decision.tried, self.cycles, self._events):
-            self._look_at(item.cluster_queue)
         if decision.requeue is Requeue.PENDING_PREEMPTION:
             return self._stick(item)
         if decision.retry_at is not None:
