@@ -227,7 +227,7 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Q
     states = with_own(states, queues.own_check, CheckState.PENDING, offered, now)
     return status_patch(
         record,
-        conditions=with_conditions(record.status, [reserved, *evictions_over(record.status)], now),
+        conditions=with_conditions(record.status, [reserved, *_outdated(record.status)], now),
         admission=write_admission(admission),
         admissionChecks=write_checks(record.status.get("admissionChecks") or (), states) or None,
         fedq={
@@ -240,6 +240,17 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Q
             "waiting": None,
         },
     )
+
+
+def _outdated(status: Mapping[str, Any]) -> list[Json]:
+    """The changes by which a reservation ends what was said before: evictions, and an admission
+    whose cluster somebody took away by hand.
+    """
+    changes = evictions_over(status)
+    if is_true(status, ConditionType.ADMITTED):
+        text = "No cluster has admitted it since its quota was reserved"
+        changes.append(condition(ConditionType.ADMITTED, False, Reason.NO_RESERVATION.value, text))
+    return changes
 
 
 def evictions_over(status: Mapping[str, Any]) -> list[Json]:

@@ -125,8 +125,8 @@ class Record:
 
     @property
     def admitted(self) -> bool:
-        """Whether a cluster was seen to run it."""
-        return self.life.admitted
+        """Whether a cluster was seen to run it: one that it still is bound to."""
+        return self.binding is not None and self.life.admitted
 
 
 @dataclass(frozen=True, slots=True)

@@ -530,6 +530,16 @@ def test_our_own_unsuspension_is_no_wish() -> None:
     assert planned(state) == (do.SetSuspend(False),)
 
 
+def test_a_binding_taken_away_by_hand_is_no_wish() -> None:
+    """The job queues anew: that it is suspended for that is our doing."""
+    running = local(suspended=False, started=True)
+    state = known(running, ADMITTED, copy(suspended=False), was_running=True)
+    unbound = but(record(version=21), admitted=True)
+    state, effects = go(state, on.LocalSeen(replace(running, version=11)), on.RecordSeen(unbound))
+    assert effects == (do.RemoveRemote("a", "copy-a-1", wait=True),)
+    assert not state.was_running
+
+
 def test_a_moved_job_queues_anew() -> None:
     """Another queue name or other pods: the old place in the queue is void."""
     state = known(local(), record(), queued=True)

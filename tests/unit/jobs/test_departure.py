@@ -114,6 +114,18 @@ def test_the_next_reservation_ends_it(stored: Stored) -> None:
     assert (record.life.evicted, record.evicted_at) == ("", None)
 
 
+def test_a_binding_taken_away_by_hand(stored: Stored) -> None:
+    """What was admitted there is so no more; the next reservation says it."""
+    record = running(stored)
+    record = stored.write({"status": {"fedq": None}})
+    assert (record.binding, record.admitted) == (None, False)
+    again = replace(BINDING, cluster="b", attempt=4, bound_at=T3)
+    record = stored.write(records.bind_patch(record, ADMISSION, again, QUEUES))
+
+    assert (record.binding, record.admitted) == (again, False)
+    assert told(stored, ConditionType.ADMITTED) == ("False", "NoReservation")
+
+
 def test_each_eviction_has_its_own_time(stored: Stored) -> None:
     """Retention and the place in the queue count from the last one."""
     record = stored.write(departure.evict_patch(running(stored), evict("Preempted", "X"), T2))
