@@ -39,15 +39,19 @@ def changes(
     status, stage = record.status, job.stage
     left = departed.unseen(job, record)
     said = departed.without(status, job.eviction) if left and job.eviction else status
-    news = [c for c in _conditions(job, said, waiting) if _differs(said, c)]
+    wire = _admission(job.holds) if stage in _HOLDS and job.holds is not None else None
+    over = wire is not None and _replaces(wire, status.get("admission"))
+    wanted = _left(job, said) if over else _conditions(job, said, waiting)
+    news = [c for c in wanted if _differs(said, c)]
     fields: Json = {"conditions": news} if news else {}
-    if stage in _HOLDS and job.holds is not None:
-        wire = _admission(job.holds)
+    if over:  # an admission is not edited: the one before ends first, even if nobody saw it end
+        fields["admission"] = None
+    elif wire is not None:
         if record.admission is None or _places(wire) != _places(status["admission"]):
             fields["admission"] = wire
     elif stage in _LEFT and record.admission is not None:
         fields["admission"] = None
-    reclaimable = [{"name": name, "count": n} for name, n in sorted(job.reclaimable.items())]
+    reclaimable = _reclaimable(job, status)
     if stage is Stage.RUNNING and reclaimable != (status.get("reclaimablePods") or []):
         fields["reclaimablePods"] = reclaimable
     return fields | departed.bookkeeping(job, record, news, checks, now)
@@ -68,6 +72,28 @@ def _admission(admission: Admission) -> Json:
             levels = list(pods.topology.levels)
             assignment["topologyAssignment"] = {"levels": levels, "slices": [piece]}
     return wire
+
+
+def _replaces(wire: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
+    """Whether an admission is another one than that before; only places may differ."""
+
+    def fixed(admission: Mapping[str, Any]) -> list[Any]:
+        fields = ("name", "count", "flavors", "resourceUsage")
+        sets = admission.get("podSetAssignments") or ()
+        return [admission["clusterQueue"], *([p.get(f) for f in fields] for p in sets)]
+
+    return before is not None and fixed(before) != fixed(wire)
+
+
+def _reclaimable(job: WorkerJob, status: Mapping[str, Any]) -> list[Json]:
+    """Pods that need no quota any more; while quota is held never fewer than were told before
+    (Kueue's rule, by which the API server refuses them).
+    """
+    counts = dict(job.reclaimable)
+    if records.is_true(status, Kind.QUOTA_RESERVED):
+        for told in status.get("reclaimablePods") or ():
+            counts[told["name"]] = max(told["count"], counts.get(told["name"], 0))
+    return [{"name": name, "count": count} for name, count in sorted(counts.items())]
 
 
 def _places(admission: Mapping[str, Any]) -> list[Any]:

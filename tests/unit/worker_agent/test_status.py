@@ -14,9 +14,10 @@ from federation.api import record as records
 from federation.api.names import ConditionType
 from federation.core.policies import FairStrategy
 from federation.edge.configuration_file import ConfigurationFileError, configured
-from federation.edge.resources import WORKLOADS
+from federation.edge.resources import JOBS, WORKLOADS
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.support import Worker, job
+from worker_agent import status
 
 
 @contextlib.asynccontextmanager
@@ -104,6 +105,51 @@ async def test_a_job_that_cannot_be_started() -> None:
         )
         worker.add(job("bad"))
         await until(lambda: says(worker, "bad", "Finished", True, "FailedToStart"))
+
+
+async def test_an_admission_that_nobody_saw_end_is_cleared_before_the_next() -> None:
+    """The API server lets nobody edit one: what the Workload says of another start ends first."""
+    worker = Worker(2)
+    async with running(worker):
+        worker.add(job("a"))
+        await until(lambda: status_of(worker, "a").get("admission"))
+        await worker.at_rest()
+        (obj,) = worker.fake.items(WORKLOADS)
+        facts = next(iter(worker.agent.jobs.values()))
+    assert status.changes(facts, records.read_record(obj), None) == {}
+    obj["status"]["admission"]["podSetAssignments"][0]["flavors"] = {"gpu": "other"}
+
+    first = status.changes(facts, records.read_record(obj), None)
+    assert first["admission"] is None
+    assert {c["type"]: c["status"] for c in first["conditions"]} == {
+        "QuotaReserved": "False",
+        "Admitted": "False",
+    }
+    kept = records.with_conditions(obj["status"], first["conditions"], "2026-01-01T00:00:00Z")
+    obj["status"] = {"conditions": kept}
+    then = status.changes(facts, records.read_record(obj), None)
+    assert then["admission"]["podSetAssignments"][0]["flavors"] == {"gpu": "f"}
+    assert {c["type"]: c["status"] for c in then["conditions"]}["Admitted"] == "True"
+
+
+async def test_reclaimable_pods_are_never_fewer_while_quota_is_held() -> None:
+    """A Job that is made smaller has fewer pods to give back; the Workload may not say so."""
+    worker = Worker(8)
+    async with running(worker):
+        body = job("a")
+        body["spec"]["parallelism"] = 4
+        worker.add(body)
+        await until(lambda: worker.started("a"))
+        worker.run_pods("a", 4)
+        worker.succeed("a", 3)
+        told = [{"name": "main", "count": 3}]
+        await until(lambda: status_of(worker, "a").get("reclaimablePods") == told)
+        worker.fake.merge(JOBS, "a", {"spec": {"parallelism": 2}}, "team")
+        await until(lambda: next(iter(worker.agent.jobs.values())).reclaimable == {"main": 2})
+        await worker.at_rest()
+        (obj,) = worker.fake.items(WORKLOADS)
+        facts = next(iter(worker.agent.jobs.values()))
+        assert "reclaimablePods" not in status.changes(facts, records.read_record(obj), None)
 
 
 def test_the_configuration_of_the_agent(tmp_path: Path) -> None:
