@@ -22,7 +22,7 @@ from federation.core.searches import Searches
 from federation.core.snapshot import Snapshot
 from federation.core.turns import Turns
 from federation.core.types import Holder, Pending
-from federation.core.world import World, changed_queues
+from federation.core.world import World, changed_queues, requoted_queues
 
 REACTIVATION_S = 1.0
 """Parked workloads are tried again this long after the first event that may help them: what the
@@ -81,12 +81,12 @@ class Scheduler:
         self._sort_queues()
         self.turns.configure(world, self._holders)
         self._lines.configure({name: world.goes_by_usage(name) for name in world.queues}, now)
-        changed = changed_queues(before, world) | self._moved(before, old_tree)
-        roots = {tree.root(name) for name in changed}
+        moved = self._moved(before, old_tree)
+        requoted = {tree.root(name) for name in requoted_queues(before, world) | moved}
         for name in world.queues:
-            if tree.root(name) in roots:
+            if tree.root(name) in requoted:
                 self._searches.quota_changed(name)
-        for name in sorted(changed):
+        for name in sorted(changed_queues(before, world) | moved):
             self.wake(name, now)
         self._happened({tree.root(name) for name in world.queues})
 
@@ -192,7 +192,8 @@ class Scheduler:
 
     def wake(self, queue: str, now: float) -> None:
         """Something happened in the tree of a queue that may let parked workloads in."""
-        self._reactivations.setdefault(self.snapshot.tree.root(queue), now + self._delay)
+        if queue in self._world.queues:
+            self._reactivations.setdefault(self.snapshot.tree.root(queue), now + self._delay)
 
     def wake_all(self, now: float) -> None:
         """Something happened that concerns every queue."""

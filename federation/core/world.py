@@ -47,6 +47,20 @@ def changed_queues(before: World, after: World) -> set[str]:
         concerned = everything or not flavors.isdisjoint(queue.flavor_names)
         if concerned or before.queues.get(name) != queue:
             changed.add(name)
+    return changed | _below_changed_cohorts(before, after)
+
+
+def requoted_queues(before: World, after: World) -> set[str]:
+    """The queues whose own quota, or that of a cohort in their tree, is another one now."""
+    requoted = set()
+    for name, queue in after.queues.items():
+        known = before.queues.get(name)
+        if known is None or (known.groups, known.cohort) != (queue.groups, queue.cohort):
+            requoted.add(name)
+    return requoted | _below_changed_cohorts(before, after)
+
+
+def _below_changed_cohorts(before: World, after: World) -> set[str]:
     cohorts_before = {cohort.name: cohort for cohort in before.cohorts}
     cohorts_after = {cohort.name: cohort for cohort in after.cohorts}
     moved = {
@@ -54,9 +68,10 @@ def changed_queues(before: World, after: World) -> set[str]:
         for name in cohorts_before.keys() | cohorts_after.keys()
         if cohorts_before.get(name) != cohorts_after.get(name)
     }
+    found: set[str] = set()
     if moved:
         trees = [QuotaTree(w.queues.values(), w.cohorts) for w in (before, after)]
         for tree in trees:
             roots = {f"cohort/{node.root.name}" for name in moved if (node := tree.cohort(name))}
-            changed |= {name for name in after.queues if tree.root(name) in roots}
-    return changed
+            found |= {name for name in after.queues if tree.root(name) in roots}
+    return found
