@@ -195,8 +195,8 @@ def _hint(decision: Wait | Preempt, shortages: tuple[Shortage, ...]) -> str:
         ),
         Reason.WAITING_FOR_PODS_READY: "It starts when all pods admitted before are ready",
         Reason.SUSPENDED: (
-            f"Correct ClusterQueue {queue}, or set its spec.stopPolicy to None; what waits there is"
-            " then looked at by itself"
+            "Correct what the message names (of a stopped queue spec.stopPolicy, to None); what"
+            f" waits in ClusterQueue {queue} is then looked at by itself"
         ),
         Reason.MISCONFIGURED: "Correct what the message names; it is looked at again by itself",
     }.get(decision.reason, "It is looked at again when something in its cohort changes")
