@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from federation.api.fields import LABEL_VALUE_PATTERN, QUALIFIED_NAME_PATTERN
 from federation.api.names import Annotation
 from federation.api.problems import Path, dotted
 from fedq.lint.finding import Finding, Rule, Severity, Thing
@@ -131,7 +133,7 @@ def cluster_source(world: World) -> Iterator[Finding]:
 
 
 def selector(world: World) -> Iterator[Finding]:
-    """Operators of label selectors that have, or have not, values."""
+    """Label selectors: operators that have, or have not, values, and what no label can be."""
     path: Path = ("spec", "namespaceSelector", "matchExpressions")
     for thing in world.of("ClusterQueue"):
         for index, item in enumerate(get(thing.body, path) or ()):
@@ -140,6 +142,19 @@ def selector(world: World) -> Iterator[Finding]:
                 said = f"operator {item['operator']} {'needs' if takes else 'takes no'} values"
                 todo = "add values" if takes else "remove values"
                 yield Finding(thing, f"{dotted(path)}[{index}]: {said}", todo, (*path, index))
+            elif not _selects(item):
+                said = "labels have ASCII keys and values, of 63 characters at most"
+                todo = "correct key and values"
+                yield Finding(thing, f"{dotted(path)}[{index}]: {said}", todo, (*path, index))
+
+
+def _selects(item: Json) -> bool:
+    """Whether a label can have this key and these values."""
+    key = re.fullmatch(QUALIFIED_NAME_PATTERN[1:-1], item["key"])
+    values = (re.fullmatch(LABEL_VALUE_PATTERN[1:-1], v) for v in item.get("values") or ())
+    return key is not None and all(
+        found is not None and len(found.string) <= 63 for found in values
+    )
 
 
 def workload(world: World) -> Iterator[Finding]:

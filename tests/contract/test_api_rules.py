@@ -463,6 +463,27 @@ NEW: list[tuple[str, Json]] = [
         for kind in ("ClusterQueue", "Cohort", "LocalQueue")
         for weight in ("1n", "1e-10")
     ),
+    *(
+        (f"spec.namespaceSelector.{says}", queue(namespaceSelector=selector))
+        for says, selector in (
+            ("matchLabels: Kubernetes allows no such", {"matchLabels": {"a b": "c"}}),
+            ("matchLabels: Kubernetes allows no such", {"matchLabels": {"a": "-"}}),
+            (
+                "matchExpressions: Kubernetes allows no such",
+                {"matchExpressions": [{"key": "型号", "operator": "Exists"}]},
+            ),
+            (
+                "matchExpressions: Kubernetes allows no such",
+                {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c d"]}]},
+            ),
+            ("matchExpressions[0]", {"matchExpressions": [{"key": "a", "operator": "In"}]}),
+            (
+                "matchExpressions[0]",
+                {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]},
+            ),
+        )
+    ),
+    ("", queue(namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team"}})),
     *(("", weighted("LocalQueue", weight)) for weight in (0, "0", "2n", "1.5", 3)),
 ]
 

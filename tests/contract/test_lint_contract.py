@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-STRICTER = {
-    "selector",  # Kueue's webhook refuses them too
-}
-"""Rules by which lint refuses more than Fedq's API server."""
-
 
 def _of_a_server(body: Json) -> bool:
     return isinstance(body.get("kind"), str) and not isinstance(
@@ -35,16 +30,12 @@ def _of_a_server(body: Json) -> bool:
 
 
 def _stricter(rule: str, body: Json) -> bool:
-    """Where lint says more: those rules, amounts that Fedq cannot count, and what stands in a
-    namespace selector, or in a Workload's pod template apart from labels and requests: the CRDs
-    take both as they are.
+    """Where lint says more: of amounts that Fedq cannot count, and of Workloads' pod templates
+    apart from labels and requests, which the CRDs take as they are.
     """
     text = repr(body)
-    return (
-        rule in STRICTER
-        or "1e999" in text
-        or (rule == "bad-label" and "matchLabels" in text)
-        or (rule == "bad-value" and body["kind"] == "Workload" and "podSets" in text)
+    return "1e999" in text or (
+        rule == "bad-value" and body["kind"] == "Workload" and "podSets" in text
     )
 
 

@@ -15,6 +15,7 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
     "common": {
         "clusterqueue": checks.cluster_queue(),
         "clusterqueue-checks": checks.on_flavors(),
+        "clusterqueue-selector": checks.selectors(),
         "cohort": checks.cohort(),
         "cohort-sharing": checks.cohort_sharing(),
         "resourceflavor": checks.flavor_keys(),

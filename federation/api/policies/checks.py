@@ -3,6 +3,7 @@
 from federation.api.names import KUEUE_OLD_VERSION
 from federation.api.policies.build import (
     LABEL_KEY,
+    LABEL_VALUE,
     UPDATE,
     Documents,
     check,
@@ -72,6 +73,29 @@ def cluster_queue() -> Documents:
         kueue("clusterqueues"),
         only_if("has-groups", f"has(object.spec) && has({_GROUPS})"),
         _quota_checks(),
+    )
+
+
+def selectors() -> Documents:
+    """Labels that a ClusterQueue selects namespaces by."""
+    selector = "object.spec.namespaceSelector"
+    labels, terms = f"{selector}.matchLabels", f"{selector}.matchExpressions"
+    return validating(
+        "fedq-clusterqueue-selector",
+        kueue("clusterqueues"),
+        only_if("has-selector", f"has(object.spec) && has({selector})"),
+        [
+            check(
+                f"!has({labels}) || {labels}.all(k, k.matches('{LABEL_KEY}') && "
+                f"{labels}[k].matches('{LABEL_VALUE}'))",
+                "spec.namespaceSelector.matchLabels: Kubernetes allows no such label",
+            ),
+            check(
+                f"!has({terms}) || {terms}.all(t, t.key.matches('{LABEL_KEY}') && "
+                f"(!has(t.values) || t.values.all(v, v.matches('{LABEL_VALUE}'))))",
+                "spec.namespaceSelector.matchExpressions: Kubernetes allows no such label",
+            ),
+        ],
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from federation.api.names import Annotation, ConditionType
 from federation.api.policies.build import (
     LABEL_KEY,
+    LABEL_VALUE,
     UPDATE,
     Documents,
     check,
@@ -17,7 +18,6 @@ from federation.api.policies.build import (
     validating,
 )
 
-_LABEL_VALUE: Final = "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 _RESERVED: Final = " && ".join(
     f"has({node}.status) && has({node}.status.conditions) && {node}.status.conditions.exists("
     f"c, c.type == '{ConditionType.QUOTA_RESERVED}' && c.status == 'True')"
@@ -97,7 +97,7 @@ def templates() -> Documents:
                     meta,
                     "labels",
                     f"k.matches('{LABEL_KEY}') && type(m[k]) == string && "
-                    f"m[k].matches('{_LABEL_VALUE}')",
+                    f"m[k].matches('{LABEL_VALUE}')",
                 ),
                 "spec.podSets: Kubernetes allows no such label in template.metadata.labels",
             ),

@@ -262,6 +262,16 @@ CASES: list[tuple[str, Json, Json]] = [
         put(queue(), SELECT, [{"key": "a", "operator": "Exists", "values": ["b"]}]),
         put(queue(), SELECT, [{"key": "a", "operator": "Exists"}]),
     ),
+    (
+        "selector",
+        put(queue(), SELECT, [{"key": "a b", "operator": "Exists"}]),
+        put(queue(), SELECT, [{"key": "a.io/b", "operator": "Exists"}]),
+    ),
+    (
+        "selector",
+        put(queue(), SELECT, [{"key": "a", "operator": "In", "values": ["b" * 64]}]),
+        put(queue(), SELECT, [{"key": "a", "operator": "In", "values": ["b" * 63, ""]}]),
+    ),
     ("workload", sets({"count": 2, "minCount": 3}), sets({"count": 3, "minCount": 3})),
     (
         "workload",
