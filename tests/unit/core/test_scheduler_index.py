@@ -66,7 +66,8 @@ def slow(*things: object, **more: object) -> tuple[Stage, Slow]:
 async def rest(stage: Stage) -> None:
     """As `Stage.rest`, filling the index when it is lost."""
     for _ in range(200):
-        if not stage.scheduler.ready:
+        due = stage.scheduler.due()
+        if not stage.scheduler.ready and (due is None or due > stage.now):
             return
         try:
             await stage.cycle()
