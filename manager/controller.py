@@ -100,6 +100,9 @@ class Controller:
         self.states[uid] = after
         self._charge(uid, state, after)
         self._free_offer(uid, state, after)
+        if isinstance(event, on.Placed) and after.choice is None and after.bound is None:
+            self.charge(uid, after)  # void at once: nothing of it may stay
+            self.on_void(uid, event.choice.cluster)
         self._set_timer(uid, after)
         if effects:
             assert self.run_effects is not None

@@ -64,6 +64,12 @@ class QueueStatus:
         self._catalog = controller.catalog
         self._written: dict[tuple[str, Key], Json] = {}
         self._shown: dict[tuple[str, Key], Json] = {}
+        self._catalog.on_removed = self._forget
+
+    def _forget(self, plural: str, key: Key) -> None:
+        """Another object of the name has a status of its own."""
+        self._written.pop((plural, key), None)
+        self._shown.pop((plural, key), None)
 
     async def run(self) -> None:
         """Write what changed, once a second, until cancelled."""

@@ -34,6 +34,8 @@ def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
         return state, removals
     if record is None:
         return state, () if strays or local.finished else (do.CreateWorkload(),)
+    if state.queued and (record.finished or local.finished or local.problem):
+        return replace(state, queued=False), (do.Dequeue(),)
     if record.finished:
         return _finished(state, local, record, now, rules)
     if local.finished:

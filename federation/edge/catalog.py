@@ -50,6 +50,8 @@ class Catalog:
     def __init__(self, client: KubeClient, on_change: Callable[[], None]) -> None:
         """`on_change` is called on every change of any of them."""
         self._on_change = on_change
+        self.on_removed: Callable[[str, Key], None] = lambda plural, key: None
+        """Called with the plural, and namespace and name, of what was deleted."""
         self.unreadable: dict[tuple[str, Key], str] = {}
         self.informers: list[Informer] = []
         self._by_name: dict[Any, dict[str, Any]] = {}
@@ -77,13 +79,15 @@ class Catalog:
                 log.error("catalog.unreadable", kind=key[0], object=key[1], error=str(error))
                 return None
 
-        store: Store[T] = Store(project, self._changed)
+        def changed(key: Key, old: object, new: object) -> None:
+            if new is None:
+                self.on_removed(resource.plural, key)
+            self._by_name.clear()
+            self._on_change()
+
+        store: Store[T] = Store(project, changed)
         self.informers.append(Informer(self._client, resource, store))
         return store
-
-    def _changed(self, key: Key, old: object, new: object) -> None:
-        self._by_name.clear()
-        self._on_change()
 
     def _named(self, store: Store[T]) -> dict[str, T]:
         """What a store of cluster-scoped objects holds, by name; made again after a change."""

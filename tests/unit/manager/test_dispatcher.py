@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from federation.edge.resources import (
     JOBS,
     LOCAL_QUEUES,
     WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
 )
 from manager.app import Manager
 from tests.unit.manager.federation import Federation
@@ -223,6 +225,49 @@ async def test_a_job_deleted_while_it_is_decided_on() -> None:
         assert manager.scheduler.snapshot.tree.usage("cq")["f", "gpu"] == 1
 
 
+async def test_a_workload_that_ended_while_it_waited() -> None:
+    """Somebody wrote Finished: it is out of the queue, and no quota is held for it."""
+    world = Federation("a", quota=1)
+    async with world.running() as manager:
+        world.submit("first")
+        await world.offered("first")
+        uid = world.submit("over")
+        await until(lambda: waiting(world, "over"))
+        ended = {"type": "Finished", "status": "True", "reason": "ByHand", "message": ""}
+        stood = world.record("over").status["conditions"]
+        status = {"status": {"conditions": [*stood, ended]}}
+        name = world.record("over").key.name
+        world.home.merge(WORKLOADS, name, status, "team", status=True)
+        await until(lambda: uid not in manager.scheduler.items, "out of the queue")
+        world.home.delete(JOBS, "first", "team")
+        await until(lambda: world.copy("first") is None)
+        world.submit("next")
+        await world.offered("next")
+        assert manager.scheduler.snapshot.tree.usage("cq")["f", "gpu"] == 1
+
+
+async def test_a_workload_that_ends_while_it_is_decided_on() -> None:
+    """The decision is void: its quota and its place on the cluster are free again."""
+    world = Federation("a", quota=1)
+    async with world.running() as manager:
+        await until(lambda: manager.dispatcher.fills == 1)
+        uid = ""
+
+        def finish(name: str) -> None:
+            state = manager.controller.states.get(uid)
+            if name == "claim" and state and state.record:
+                world.index.before = lambda name: None
+                over = replace(state.record, finished=True, version=state.record.version + 1)
+                manager.controller.states[uid] = replace(state, record=over, busy=True)
+
+        world.index.before = finish
+        uid = world.submit("over")
+        await until(lambda: world.index.before is not finish, "claimed")
+        world.submit("next")
+        await world.offered("next")
+        assert manager.scheduler.snapshot.tree.usage("cq")["f", "gpu"] == 1
+
+
 async def test_positions() -> None:
     """The order of a queue by priority; nobody in an unknown one."""
     world = Federation("a", quota=0)
@@ -325,6 +370,18 @@ async def test_a_stopped_queue_says_so() -> None:
         assert active(world)[1] == "Can't admit new workloads: it is stopped (Hold)"
         world.home.merge(CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": "None"}})
         await world.offered()
+
+
+async def test_a_queue_that_was_deleted_and_made_again() -> None:
+    """It has a status of its own, though that says the same as the one before."""
+    world = Federation("a")
+    async with world.running() as manager:
+        await until(lambda: active(world)[0] == "Ready")
+        body = world.home.get(CLUSTER_QUEUES, "cq")
+        world.home.delete(CLUSTER_QUEUES, "cq")
+        await until(lambda: not manager.catalog.queues)
+        world.home.create(CLUSTER_QUEUES, {**body, "metadata": {"name": "cq"}, "status": {}})
+        await until(lambda: active(world)[0] == "Ready", "told again")
 
 
 async def test_a_missing_check() -> None:
