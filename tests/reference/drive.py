@@ -17,6 +17,7 @@ At the end everything is left to come to rest.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -231,6 +232,13 @@ class Drive:
         for node, fr, used in usages(self.core):
             if not books.has(node) or books.usage(node, fr) != used:
                 raise Failure("usage", f"{node} {fr}: {used} is not the sum")
+
+
+def log(scenario: Json) -> list[str]:
+    """All decisions of a scenario."""
+    drive = Drive(scenario)
+    asyncio.run(drive.run())
+    return drive.log
 
 
 def usages(core: Scheduler) -> Iterable[tuple[Node, Any, int]]:
