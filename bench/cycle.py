@@ -1,14 +1,14 @@
 """Admission decisions in memory, on one core: `python -m bench.cycle [--json]`.
 
 The shape of Kueue's own large-scale test: 1,000 ClusterQueues in 10 cohorts (nominal 20 cpu,
-borrowing limit 100, reclaim Any, LowerPriority within the queue), and for each of them 35 small
-workloads (1 cpu, 150 ms, priority 50), 11 medium (5, 350 ms, 100) and 4 large (20, 700 ms, 200).
-All wait at the start and run in simulated time until each has been admitted. A decision is a
-workload admitted, parked or set to preempt; parking all of a shape counts once.
+borrowing limit 100, reclaim Any, LowerPriority within the queue), and of every 50 workloads 35
+small (1 cpu, 150 ms, priority 50), 11 medium (5, 350 ms, 100) and 4 large (20, 700 ms, 200). They
+run in simulated time; new ones arrive as others are admitted, so that as many wait all the time. Counting begins when the quota is used up for the first time. A decision
+is a workload admitted, parked or set to preempt; parking all of a shape counts once.
 
 Times are CPU seconds of the process, cycles and what they decide only. `growth` is time per
-decision with 50,000 pending over time per decision with 5,000. Under pressure (10,000 pending) one
-workload in ten arrives while everything is in use, above all others, and has to preempt.
+decision with 50,000 pending over time per decision with 5,000. Under pressure one workload in ten
+arrives while everything is in use, above all others, and has to preempt.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 from federation.core.cycle import Decision, Fit, Preempt, Requeue, Wait
@@ -93,12 +94,12 @@ def workload(number: int, queues: int, kind: Kind) -> Pending:
     )
 
 
-def workloads(count: int, queues: int) -> Iterator[Pending]:
-    """`count` workloads in the proportions of the kinds, in random order."""
-    shares = [kind for kind in KINDS for _ in range(kind.share)]
-    chosen = [shares[number % len(shares)] for number in range(count)]
-    random.Random(1).shuffle(chosen)
-    return (workload(number, queues, kind) for number, kind in enumerate(chosen))
+def workloads(queues: int) -> Iterator[Pending]:
+    """Workloads without end, in the proportions of the kinds, in random order."""
+    chance = random.Random(1)
+    shares = [kind.share for kind in KINDS]
+    for number in count():
+        yield workload(number, queues, chance.choices(KINDS, shares)[0])
 
 
 _RUNTIME = {kind.priority: kind.seconds for kind in (*KINDS, URGENT)}
@@ -109,6 +110,8 @@ class Run:
     """A scheduler, what runs in simulated time, and what has been decided so far."""
 
     scheduler: Scheduler
+    arrivals: Iterator[Pending]
+    depth: int
     queues: int
     pressure: bool
     now: float = 1e9
@@ -119,16 +122,21 @@ class Run:
     urgent: int = 0
     evicted: int = 0
 
-    async def drain(self) -> None:
-        """Until nothing waits."""
-        while self.scheduler.items:
-            while self.scheduler.ready:
-                await self._cycle()
+    async def decide(self, decisions: int) -> None:
+        """Until so many decisions have been made with everything in use at the start."""
+        await self._settle()
+        self.counts.clear()
+        self.seconds = 0.0
+        while self.counts.total() < decisions:
             if self.pressure:
-                await self._urgent_arrivals()
-                while self.scheduler.ready:
-                    await self._cycle()
+                self._urgent_arrivals()
+                await self._settle()
             await self._next_event()
+            await self._settle()
+
+    async def _settle(self) -> None:
+        while self.scheduler.ready:
+            await self._cycle()
 
     async def _cycle(self) -> None:
         """One timed cycle; evictions end at once."""
@@ -138,6 +146,8 @@ class Run:
         for decision in decisions:
             await self._carry_out(decision)
         self.seconds += time.process_time() - start
+        while len(self.scheduler.items) < self.depth:
+            self.scheduler.put(next(self.arrivals), self.now)
 
     async def _carry_out(self, decision: Decision) -> None:
         match decision:
@@ -170,7 +180,7 @@ class Run:
             self.now = max(self.now, due)
             await self._cycle()
 
-    async def _urgent_arrivals(self) -> None:
+    def _urgent_arrivals(self) -> None:
         """One for every nine others that got through."""
         while self.urgent * 9 < self.counts["admitted"] - self.evicted - self.urgent:
             self.urgent += 1
@@ -178,26 +188,30 @@ class Run:
             self.scheduler.put(item, self.now)
 
 
-async def measure(pending: int, queues: int, cohorts: int, *, pressure: bool) -> dict[str, Any]:
-    """Decide until each of `pending` workloads has been admitted."""
-    run = Run(Scheduler(MemoryIndex()), queues, pressure)
+async def measure(
+    pending: int, queues: int, cohorts: int, decisions: int, *, pressure: bool
+) -> dict[str, Any]:
+    """Decide with `pending` workloads waiting all the time."""
+    arrivals = workloads(queues)
+    run = Run(Scheduler(MemoryIndex()), arrivals, pending, queues, pressure)
     run.scheduler.configure(world(queues, cohorts), run.now)
     gc.collect()
     tracemalloc.start()
-    for item in workloads(pending, queues):
+    for item in islice(arrivals, pending):
         run.scheduler.put(item, run.now)
     gc.collect()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    await run.drain()
-    decisions = run.counts.total()
+    await run.decide(decisions)
+    made = run.counts.total()
     return {
         "pending": pending,
-        "decisions": decisions,
+        "waiting_at_the_end": len(run.scheduler.items),
+        "decisions": made,
         **run.counts,
         "cycles": run.scheduler.cycles,
         "seconds": round(run.seconds, 3),
-        "decisions_per_s": round(decisions / run.seconds, 1),
+        "decisions_per_s": round(made / run.seconds, 1),
         "bytes_per_pending": round(held / pending),
     }
 
@@ -208,12 +222,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--pending", type=int, default=50_000)
     parser.add_argument("--queues", type=int, default=1000)
     parser.add_argument("--cohorts", type=int, default=10)
+    parser.add_argument("--decisions", type=int, default=40_000)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    size = (options.queues, options.cohorts)
+    size = (options.queues, options.cohorts, options.decisions)
     few = asyncio.run(measure(options.pending // 10, *size, pressure=False))
     many = asyncio.run(measure(options.pending, *size, pressure=False))
-    pressed = asyncio.run(measure(options.pending // 5, *size, pressure=True))
+    pressed = asyncio.run(measure(options.pending, *size, pressure=True))
     result = {
         "decisions_per_s": many["decisions_per_s"],
         "growth": round(few["decisions_per_s"] / many["decisions_per_s"], 3),
