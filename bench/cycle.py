@@ -3,8 +3,9 @@
 The shape of Kueue's own large-scale test: 1,000 ClusterQueues in 10 cohorts (nominal 20 cpu,
 borrowing limit 100, reclaim Any, LowerPriority within the queue), and of every 50 workloads 35
 small (1 cpu, 150 ms, priority 50), 11 medium (5, 350 ms, 100) and 4 large (20, 700 ms, 200). They
-run in simulated time; new ones arrive as others are admitted, so that as many wait all the time. Counting begins when the quota is used up for the first time. A decision
-is a workload admitted, parked or set to preempt; parking all of a shape counts once.
+run in simulated time; new ones arrive as others are admitted, so that as many wait all the time.
+Counting begins when the quota is used up for the first time. A decision is a workload admitted,
+parked or set to preempt; parking all of a shape counts once.
 
 Times are CPU seconds of the process, cycles and what they decide only. `growth` is time per
 decision with 50,000 pending over time per decision with 5,000. Under pressure one workload in ten
