@@ -67,22 +67,28 @@ def _without_object(kind: str, name: str) -> Callable[[Json], None]:
 
 
 def _simpler(value: Any, path: Path) -> Iterator[Callable[[Json], None]]:
-    """Fields left out, list items left out, numbers lowered."""
+    """Fields left out, list items left out, numbers lowered; but objects stay valid."""
     if isinstance(value, dict):
         for key in value:
-            if len(path) > 1 and key not in ("queue", "pods", "name"):
+            if len(path) > 1 and "groups" not in path and key not in ("queue", "pods", "name"):
                 yield _edit(path, partial(_pop, key=key))
         for key, inner in value.items():
             yield from _simpler(inner, (*path, key))
     elif isinstance(value, list):
         for index in range(len(value)):
-            if len(value) > 1:
+            if len(value) > 1 and not _is_record(path):
                 yield _edit(path, partial(_pop, key=index))
         for index, inner in enumerate(value):
             yield from _simpler(inner, (*path, index))
     elif isinstance(value, int) and not isinstance(value, bool) and value not in (0, 1):
         for lower in {0, 1, value - 1 if value > 0 else value + 1}:
             yield _edit(path[:-1], partial(_set, key=path[-1], value=lower))
+
+
+def _is_record(path: Path) -> bool:
+    """Whether the items of a list have their places: taints, tolerations, terms, quotas."""
+    lists = ("taints", "tolerations", "affinity", "groups")
+    return any(name in path and path[-1] != name for name in lists)
 
 
 def _pop(container: Any, key: Any) -> None:
