@@ -1,6 +1,7 @@
 """Which management cluster a command talks to, and as whom.
 
 In this order: --kubeconfig/--context, the local rig if one is up, $KUBECONFIG or ~/.kube/config.
+A --context that no kubeconfig has may be a cluster of the local rig.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 import yaml
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 KubeconfigOption = Annotated[
     Path | None,
-    typer.Option("--kubeconfig", help="Kubeconfig of the management cluster.", show_default=False),
+    typer.Option("--kubeconfig", help="Kubeconfig of the cluster.", show_default=False),
 ]
 ContextOption = Annotated[
     str | None, typer.Option("--context", help="Context in the kubeconfig.", show_default=False)
@@ -65,6 +66,8 @@ def choose(kubeconfig: Path | None, context: str | None) -> Target:
     if kubeconfig is not None and not kubeconfig.is_file():
         raise CommandError(f"there is no kubeconfig {kubeconfig}", todo="Check --kubeconfig.")
     files = _files(kubeconfig)
+    if kubeconfig is None and context and (member := _of_rig(context, files)):
+        return Target(parse_untrusted(member.read_bytes(), context))
     if not any(map(os.path.exists, files)) and "KUBERNETES_SERVICE_HOST" not in os.environ:
         raise CommandError(
             "there is no cluster to talk to",
@@ -86,6 +89,18 @@ def _local_rig() -> tuple[Rig, Path] | None:
     return (rig, path) if path.is_file() else None
 
 
+def _of_rig(context: str, files: list[str]) -> Path | None:
+    """The kubeconfig of a cluster of the local rig by its name, if no kubeconfig here has it."""
+    found = _local_rig()
+    if found is None or any(context in _contexts(_config(file)) for file in files):
+        return None
+    try:
+        path = found[0].kubeconfig(context)
+    except RigError:
+        return None
+    return path if path.is_file() else None
+
+
 def _files(kubeconfig: Path | None) -> list[str]:
     """Where kubectl looks for contexts."""
     chosen = os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
@@ -94,18 +109,25 @@ def _files(kubeconfig: Path | None) -> list[str]:
 
 def _namespace(kubeconfig: Path | None, context: str | None) -> str:
     """Namespace of the context, as kubectl reads it: the first file that knows wins."""
-    configs = []
-    for file in _files(kubeconfig):
-        try:
-            configs.append(yaml.safe_load(Path(file).read_text()) or {})
-        except (OSError, yaml.YAMLError, UnicodeDecodeError):
-            continue
+    configs = [_config(file) for file in _files(kubeconfig)]
     wanted = context or next(filter(None, (c.get("current-context") for c in configs)), None)
     for config in configs:
-        for entry in config.get("contexts") or ():
-            if entry.get("name") == wanted:
-                return str((entry.get("context") or {}).get("namespace") or "default")
+        if entry := _contexts(config).get(wanted):
+            return str((entry.get("context") or {}).get("namespace") or "default")
     return "default"
+
+
+def _config(file: str) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(Path(file).read_text())
+    except (OSError, yaml.YAMLError, UnicodeDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _contexts(config: dict[str, Any]) -> dict[Any, Any]:
+    """The contexts of a kubeconfig by name."""
+    return {entry.get("name"): entry for entry in config.get("contexts") or ()}
 
 
 def open_client(target: Target) -> KubeClient:

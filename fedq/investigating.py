@@ -63,6 +63,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         why=_why(workload) if waiting else {},
         clusters=await reading.clusters(client, views),
         manager_problem=_manager_problem(cluster.rig, view, now),
+        local=await reading.is_worker(client),
     )
 
 

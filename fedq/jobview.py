@@ -1,4 +1,4 @@
-"""A job as people see it, from its Job and its Workload on the management cluster. Pure."""
+"""A job as people see it, from its Job and its Workload. Pure."""
 
 from __future__ import annotations
 
@@ -108,12 +108,15 @@ def _state(job: Json, workload: Json | None) -> JobState:
         queued = (job["metadata"].get("labels") or {}).get(Label.QUEUE_NAME.value)
         return JobState.NEW if queued else JobState.NOT_QUEUED
     record = records.read_record(workload)
-    if record.binding and record.life.evicted:
+    placed = record.binding or record.admission  # bound, or of a worker's own queue
+    if placed and record.life.evicted:
         return JobState.LEAVING
-    if record.admitted and record.binding:
+    if placed and record.life.admitted:
         return JobState.RUNNING if status.get("ready") else JobState.ADMITTED
     if record.binding:
         return JobState.CHECKING if open_checks(workload) else JobState.OFFERED
+    if placed:
+        return JobState.CHECKING
     return JobState.PENDING if record.active else JobState.HELD
 
 

@@ -14,6 +14,7 @@ from federation.edge.resources import (
     JOBS,
     LEASES,
     MULTIKUEUE_CLUSTERS,
+    WORKER_REPORTS,
     WORKLOADS,
     Resource,
 )
@@ -49,6 +50,14 @@ async def clusters(client: KubeClient, jobs: list[JobView]) -> list[ClusterView]
     """All worker clusters; Leases that may not be read are left out."""
     found, leases = await asyncio.gather(client.list(MULTIKUEUE_CLUSTERS), _leases(client))
     return cluster_views(found.items, leases, jobs)
+
+
+async def is_worker(client: KubeClient) -> bool:
+    """Whether an agent works on this cluster: it publishes a WorkerReport there."""
+    try:
+        return bool((await client.list(WORKER_REPORTS)).items)
+    except (Forbidden, NotFound):
+        return False
 
 
 async def _leases(client: KubeClient) -> list[Json]:

@@ -29,6 +29,7 @@ class Facts:
         checks: admission checks of others that are not Ready, as `name: state`.
         why: status.fedq.waiting of its Workload, if it waits: reason, requeue, shortages, hint.
         manager_problem: why the manager seems not to work; empty if nothing speaks for that.
+        local: whether this is a worker cluster, whose agent decides and counts no use of queues.
     """
 
     view: JobView
@@ -44,6 +45,7 @@ class Facts:
     why: Mapping[str, Any] = field(default_factory=dict)
     clusters: Sequence[ClusterView] = ()
     manager_problem: str = ""
+    local: bool = False
 
     @property
     def troubled(self) -> list[ClusterView]:
@@ -75,7 +77,7 @@ def _name(facts: Facts) -> str:
 
 def _where(facts: Facts) -> str:
     view = facts.view
-    return f"cluster {view.cluster} (attempt {view.attempt})" if view.cluster else "no cluster"
+    return f"cluster {view.cluster} (attempt {view.attempt})" if view.cluster else "this cluster"
 
 
 def _not_queued(facts: Facts) -> Story:
@@ -107,7 +109,7 @@ def _pending(facts: Facts) -> Story:
     if facts.queue:
         parts.append(_numbers(facts, facts.queue))
     parts += [f"{c.name} takes no new work: {c.reason}: {c.message}." for c in facts.troubled]
-    if not facts.clusters:
+    if not facts.clusters and not facts.local:
         parts.append("No worker cluster is registered.")
     if facts.manager_problem:
         parts.append(f"{facts.manager_problem}.")
@@ -127,9 +129,10 @@ def _without_hint(facts: Facts) -> str:
 def _numbers(facts: Facts, queue: QueueView) -> str:
     asked = ", ".join(f"{name} {amount}" for name, amount in facts.requests.items()) or "nothing"
     used = ", ".join(f"{q.flavor}/{q.resource} {q.used} of {q.nominal}" for q in queue.usage)
+    known = "" if facts.local else f"; in use there: {used or 'no quota at all'}"
     return (
-        f"It asks for {asked}; in use there: {used or 'no quota at all'}. {facts.waiting} wait"
-        f" there, {facts.ahead} of them before this one (its priority is {facts.view.priority})."
+        f"It asks for {asked}{known}. {facts.waiting} wait there,"
+        f" {facts.ahead} of them before this one (its priority is {facts.view.priority})."
     )
 
 
@@ -137,6 +140,8 @@ def _advice(facts: Facts) -> str:
     reason, queue = facts.view.reason, facts.queue.name if facts.queue else "NAME"
     if hint := _hint(facts):
         return f"{hint}."
+    if facts.local:  # the agent's message ends with what would help
+        return "It is looked at again by itself when that changes."
     if facts.queue_problem or reason in ("Inadmissible", "Misconfigured", "NoMatchingFlavor"):
         return "Correct what the message names; the job is then looked at again by itself."
     if reason == "ExceedsMaxQuota":
@@ -176,9 +181,10 @@ def _missing(facts: Facts) -> str:
 
 
 def _checking(facts: Facts) -> Story:
+    then = f"is offered to {_where(facts)}" if facts.view.cluster else "starts"
     return Story(
-        f"{_name(facts)} has quota since {_for(facts)}, {_holds(facts)}; it is offered to"
-        f" {_where(facts)} when its admission checks are Ready, and these are not:"
+        f"{_name(facts)} has quota since {_for(facts)}, {_holds(facts)}; it"
+        f" {then} when its admission checks are Ready, and these are not:"
         f" {', '.join(facts.checks)}.",
         "Their controllers decide: see status.admissionChecks of its Workload."
         + _cluster_trouble(facts),
@@ -209,10 +215,10 @@ def _offered(facts: Facts) -> Story:
 
 def _admitted(facts: Facts) -> Story:
     text = f"{_name(facts)} is admitted on {_where(facts)} for {_for(facts)}, {_holds(facts)};"
-    name, cluster = facts.view.name, facts.view.cluster
+    name, there = facts.view.name, f" on {facts.view.cluster}" if facts.view.cluster else ""
     return Story(
         f"{text} no pod is ready yet.{_cluster_trouble(facts)}",
-        f"Its pods on {cluster} say more: `kubectl describe pods -l job-name={name}` there.",
+        f"Its pods{there} say more: `kubectl describe pods -l job-name={name}`.",
     )
 
 
@@ -256,8 +262,9 @@ def _held(facts: Facts) -> Story:
 
 
 def _deleting(facts: Facts) -> Story:
+    copy = f"; its copy on {_where(facts)} is removed first" if facts.view.cluster else ""
     return Story(
-        f"{_name(facts)} is being deleted; its copy on {_where(facts)} is removed first.",
+        f"{_name(facts)} is being deleted{copy}.",
         "Nothing to do." + _cluster_trouble(facts),
     )
 

@@ -51,6 +51,23 @@ def test_environment(no_rig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert connect._namespace(None, None) == "team"
 
 
+def test_context_of_the_rig(no_rig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clusters are contexts by their names; a kubeconfig that has the name comes first."""
+    ours, theirs = no_rig / "worker", no_rig / "config"
+    ours.write_text(CONFIG.replace("here", "rig"))
+    theirs.write_text(CONFIG)
+    monkeypatch.setenv("KUBECONFIG", str(theirs))
+    paths = {"management": ours, "worker-1": ours, "two": ours}
+
+    def kubeconfig(self: Rig, cluster: str, user: str = "admin") -> Path:
+        return paths.get(cluster, no_rig / "none")
+
+    monkeypatch.setattr(Rig, "kubeconfig", kubeconfig)
+    assert connect.choose(None, "worker-1").endpoint.server == "https://rig.example:6443"
+    assert connect._of_rig("two", [str(theirs)]) is None
+    assert connect._of_rig("nosuch", [str(theirs)]) is None
+
+
 @pytest.mark.parametrize("text", ["", "a: [", "clusters: []\n"])
 def test_a_kubeconfig_that_is_none(no_rig: Path, text: str) -> None:
     """What happened, why, what to do."""

@@ -159,6 +159,51 @@ def test_json(fedq: Fedq, kube: FakeKube) -> None:
     assert "cpu 1 more" in found["advice"]
 
 
+def give_report(kube: FakeKube) -> None:
+    """The cluster is a worker: an agent publishes there."""
+    report = {
+        "apiVersion": f"{r.WORKER_REPORTS.group}/{r.WORKER_REPORTS.version}",
+        "kind": "WorkerReport",
+        "metadata": {"name": "w"},
+    }
+    kube.create(r.WORKER_REPORTS, report)
+
+
+def test_a_job_of_a_workers_own_queue(fedq: Fedq, kube: FakeKube) -> None:
+    """Asked on a worker: what runs there runs on this cluster, without a manager."""
+    give_queue(kube)
+    give_report(kube)
+    local = {key: RUNNING[key] for key in ("conditions", "admission")}
+    give_job(kube, "runs", workload=local, status=running(2))
+    give_job(kube, "starts", workload=local)
+    checked = {**local, "conditions": local["conditions"][:1]}
+    checks = {"admissionChecks": [{"name": "c", "state": "Pending", "message": ""}]}
+    give_job(kube, "checked", workload=checked | checks)
+    leaves = [*local["conditions"], condition("Evicted", "True", "Preempted", "for another")]
+    give_job(kube, "leaves", workload={**local, "conditions": leaves})
+
+    said = fedq("why", "runs").stdout
+    assert "default/runs runs on this cluster" in said
+    assert "2 of 2 pods ready" in said
+    assert "it holds f/cpu 2" in said
+    assert "admitted on this cluster" in fedq("why", "starts").stdout
+    assert "starts when its admission checks are Ready" in fedq("why", "checked").stdout
+    assert "leaves this cluster" in fedq("why", "leaves").stdout
+
+
+def test_waiting_on_a_worker(fedq: Fedq, kube: FakeKube) -> None:
+    """The agent's message is not contradicted by use that nobody counted, nor asks for workers."""
+    give_queue(kube, nominal="1")
+    give_report(kube)
+    give_job(kube, "a", workload=WAITING)
+    said = fedq("why", "a").stdout
+
+    assert "WaitingForQuota: cpu needs 2, 1 free" in said
+    assert "It asks for cpu 2. 1 wait there" in said
+    assert "No worker cluster" not in said
+    assert "more is free" not in said
+
+
 def test_unknown_job(fedq: Fedq) -> None:
     """Exit code 1 without a traceback."""
     result = fedq("why", "nope")
