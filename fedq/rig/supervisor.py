@@ -13,8 +13,9 @@ from fedq.rig.waiting import wait_until
 SCANS = 5
 """How often processes are looked for at most when they are to end; two are the rule."""
 
-READY_TIMEOUT = 60.0
-"""Seconds until a process must be ready: ten times what it takes on an idle machine."""
+READY_TIMEOUT = 120.0
+"""Seconds until a process must be ready. An idle machine needs a tenth; Ray on one that is three
+times overloaded was seen to need more than half."""
 
 
 @dataclass(frozen=True, slots=True)
