@@ -1,5 +1,5 @@
 """The same system as the integration tests'."""
 
-from tests.integration.conftest import stack, team
+from tests.integration.conftest import agents, stack, team
 
-__all__ = ["stack", "team"]
+__all__ = ["agents", "stack", "team"]

@@ -37,14 +37,14 @@ async def test_workloads_follow_the_jobs() -> None:
         task = asyncio.create_task(worker.workloads.run())
         try:
             worker.add(job("a", 2))
-            await until(lambda: (found := record_of(worker, "a")) and found.admitted, "admitted")
+            await until(lambda: (found := record_of(worker, "a")) and found.life.admitted, "admitted")
             assert sum(record_of(worker, "a").admission.usage().values()) == 2
             worker.add(job("b", 1))
             await until(lambda: (found := record_of(worker, "b")) and found.reason, "reason")
             assert record_of(worker, "b").reason == "WaitingForQuota"
             worker.end("a")
             await until(lambda: record_of(worker, "a").finished, "finished")
-            await until(lambda: record_of(worker, "b").admitted, "admitted in turn")
+            await until(lambda: record_of(worker, "b").life.admitted, "admitted in turn")
             worker.fake.delete(JOBS, "b", "team")
             await until(lambda: record_of(worker, "b") is None, "gone")
         finally:
@@ -58,10 +58,10 @@ async def test_a_workload_that_somebody_deletes() -> None:
         task = asyncio.create_task(worker.workloads.run())
         try:
             worker.add(job("a"))
-            await until(lambda: (found := record_of(worker, "a")) and found.admitted)
+            await until(lambda: (found := record_of(worker, "a")) and found.life.admitted)
             name = worker.fake.items(WORKLOADS)[0]["metadata"]["name"]
             worker.fake.delete(WORKLOADS, name, "team")
-            await until(lambda: (found := record_of(worker, "a")) and found.admitted)
+            await until(lambda: (found := record_of(worker, "a")) and found.life.admitted)
         finally:
             await stop([task])
 
