@@ -192,8 +192,9 @@ class Scheduler:
 
     def wake(self, queue: str, now: float) -> None:
         """Something happened in the tree of a queue that may let parked workloads in."""
-        if queue in self._world.queues:
-            self._reactivations.setdefault(self.snapshot.tree.root(queue), now + self._delay)
+        tree = self.snapshot.tree
+        if queue in self._world.queues and queue not in tree.cyclic:
+            self._reactivations.setdefault(tree.root(queue), now + self._delay)
 
     def wake_all(self, now: float) -> None:
         """Something happened that concerns every queue."""

@@ -47,8 +47,10 @@ class World:
         return node if queue in tree.cyclic or queue not in self.queues else tree.root(node)
 
     def peers(self, root: Node) -> list[str]:
-        """The queues in a tree."""
-        return [name for name in self.queues if self.root(name) == root]
+        """The queues in a tree. A cycle is no tree: nothing there is reactivated."""
+        return [
+            name for name in self.queues if self.root(name) == root and name not in self.tree.cyclic
+        ]
 
     def is_active(self, queue: str) -> bool:
         """§1.2: not stopped, not in a cycle, all flavors there."""
