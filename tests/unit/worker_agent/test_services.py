@@ -37,7 +37,9 @@ async def test_workloads_follow_the_jobs() -> None:
         task = asyncio.create_task(worker.workloads.run())
         try:
             worker.add(job("a", 2))
-            await until(lambda: (found := record_of(worker, "a")) and found.life.admitted, "admitted")
+            await until(
+                lambda: (found := record_of(worker, "a")) and found.life.admitted, "admitted"
+            )
             assert sum(record_of(worker, "a").admission.usage().values()) == 2
             worker.add(job("b", 1))
             await until(lambda: (found := record_of(worker, "b")) and found.reason, "reason")
