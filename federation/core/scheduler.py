@@ -288,9 +288,10 @@ class Scheduler:
         names = [name for root in sorted(roots) for name in self._trees.get(root, ())]
         heads = await self._lines.heads(names, self.snapshot.usages)
         tried = {item.uid: self._searches.resumed(item, self.cycles) for item in heads}
+        events = self._events  # what the cycle itself changes, its searches have not seen
         decisions = await self._claimed(run_cycle(heads, self.snapshot, place, tried))
         for decision in decisions:
-            if self._apply(decision, tried[decision.item.uid]):
+            if self._apply(decision, tried[decision.item.uid], events):
                 self._touch(decision.item.cluster_queue)
         return decisions
 
@@ -317,10 +318,10 @@ class Scheduler:
             return False
         return self._world.flavors.keys() >= set(queue.flavor_names)
 
-    def _apply(self, decision: Decision, resumed: Tried) -> bool:
+    def _apply(self, decision: Decision, resumed: Tried, events: int) -> bool:
         """Do to the queues what a decision asks for; whether that changes what comes next.
 
-        `resumed` is where its search for flavors went on.
+        `resumed` is where its search for flavors went on, after so many `events`.
         """
         item = decision.item
         if isinstance(decision, Fit):
@@ -328,7 +329,7 @@ class Scheduler:
             return True
         # While its victims stop, a preemptor looks at all flavors again.
         tried = () if isinstance(decision, Preempt) else decision.tried
-        if self._searches.note(item, resumed, tried, self.cycles, self._events):
+        if self._searches.note(item, resumed, tried, self.cycles, events):
             self._look_at(item.cluster_queue)
         if isinstance(decision, Preempt):
             news = self._stick(item)
