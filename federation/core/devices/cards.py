@@ -1,0 +1,110 @@
+"""Cards as nodes register them, and what is used of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """A size that a MIG card can be cut to; `placements` are (start, size) in memory slices."""
+
+    name: str
+    memory_mib: int
+    cores: int
+    slices: int
+    placements: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One physical card. `vendor` is the short word of its device plugin (NVIDIA, DCU, MLU, ...);
+    `model` the type text it registers. `slots` is how many containers may share it.
+    `profiles` are there if it is in MIG mode.
+    """
+
+    uuid: str
+    vendor: str
+    model: str
+    memory_mib: int
+    cores: int = 100
+    slots: int = 10
+    index: int = 0
+    numa: int = 0
+    mode: str = "hami-core"
+    healthy: bool = True
+    cordoned: bool = False
+    profiles: tuple[MigProfile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A node with its cards, in order of index. `links` has the score of each pair of cards that
+    has one (NVLink, PCIe), under both orders of their UUIDs. UUIDs are unique on one host only.
+    """
+
+    name: str
+    cards: tuple[Card, ...]
+    links: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+class Amount(NamedTuple):
+    """What is used of one card, or is to be."""
+
+    slots: int = 0
+    memory_mib: int = 0
+    cores: int = 0
+
+
+class Slice(NamedTuple):
+    """Where on a MIG card an instance is: memory slices [start, start + size)."""
+
+    profile: str
+    start: int
+    size: int
+
+
+class Grant(NamedTuple):
+    """One card given to one container. In MIG mode amounts are those of the profile."""
+
+    uuid: str
+    vendor: str
+    memory_mib: int
+    cores: int
+    slice: Slice | None = None
+
+
+Allocation = tuple[tuple[Grant, ...], ...]
+"""The grants of each container of a pod, in the order of `PodWants.containers`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardUse:
+    """What is used of one card. `closed` says that a holder wants it for itself (mutex);
+    `fence` why nothing new may go there although the card is sound ('' if it may).
+    """
+
+    amount: Amount = Amount()
+    slices: tuple[Slice, ...] = ()
+    closed: bool = False
+    fence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """A host and what is used of its cards, by UUID; a card that is not there is idle.
+    `fence` says why nothing new may go to the host at all.
+    """
+
+    host: Host
+    uses: Mapping[str, CardUse] = field(default_factory=dict)
+    fence: str = ""
+
+    def use(self, uuid: str) -> CardUse:
+        """What is used of a card."""
+        return self.uses.get(uuid, IDLE)
+
+
+IDLE = CardUse()
