@@ -86,7 +86,7 @@ class CardUse:
     `fence` why nothing new may go there although the card is sound ('' if it may).
     """
 
-    amount: Amount = Amount()
+    amount: Amount = field(default_factory=Amount)
     slices: tuple[Slice, ...] = ()
     closed: bool = False
     fence: str = ""
