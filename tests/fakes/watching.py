@@ -70,9 +70,9 @@ class WatchStream(httpx.AsyncByteStream):
         while True:
             if self._dropped:
                 raise httpx.ReadError("the watch was dropped")
+            self._wake.clear()  # before looking: what happens while lines are read is news again
             for line in self._news():
                 yield line
-            self._wake.clear()
             left = deadline - asyncio.get_running_loop().time()
             try:
                 async with asyncio.timeout(left):  # wait_for can lose a cancellation
