@@ -57,6 +57,18 @@ class Amount(NamedTuple):
     memory_mib: int = 0
     cores: int = 0
 
+    def plus(self, more: Amount) -> Amount:
+        """Both together."""
+        return Amount(self[0] + more[0], self[1] + more[1], self[2] + more[2])
+
+    def minus(self, less: Amount) -> Amount:
+        """What is left; may be negative."""
+        return Amount(self[0] - less[0], self[1] - less[1], self[2] - less[2])
+
+    def peak(self, other: Amount) -> Amount:
+        """The larger of each quantity."""
+        return Amount(max(self[0], other[0]), max(self[1], other[1]), max(self[2], other[2]))
+
 
 class Slice(NamedTuple):
     """Where on a MIG card an instance is: memory slices [start, start + size)."""

@@ -75,3 +75,8 @@ class PodWants:
     def __bool__(self) -> bool:
         """Whether it asks for any card."""
         return any(container.cards for container in self.containers)
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Of the containers, in their order."""
+        return tuple([container.role for container in self.containers])
