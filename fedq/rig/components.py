@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fedq.rig.api import plain_ready, socket_ready
 from fedq.rig.layout import Layout
+from fedq.rig.scheduling import CLIENT_BURST, CLIENT_QPS
 from fedq.rig.supervisor import Spec
 
 STAGES = Path(__file__).parent / "stages.yaml"
@@ -34,8 +35,7 @@ COLLECT_LATE = {"GOGC": "400"}
 """Go's collector takes a quarter of an API server's time on the small heap that it has here. The
 heap may grow five times instead of twice: 1 + 2 idle clusters take 1.3 GB instead of 1.0."""
 
-CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
-"""Above what one API server of a small machine serves: the rig must not be the limit."""
+CLIENT_RATE = [f"--kube-api-qps={CLIENT_QPS}", f"--kube-api-burst={CLIENT_BURST}"]
 
 
 def waves(layout: Layout, binaries: dict[str, str]) -> list[list[Spec]]:
@@ -123,7 +123,11 @@ def _controller_manager(layout: Layout) -> Made:
 
 def _scheduler(layout: Layout) -> Made:
     use = "kube-scheduler"
-    flags = [*_serving(layout, use), *_client(layout, use)]
+    flags = [
+        *_serving(layout, use),
+        *_reviews(layout, use),
+        f"--config={layout.scheduler_config}",
+    ]
     return use, flags, lambda: layout.endpoint(use).ready("/healthz"), {}
 
 
@@ -155,12 +159,19 @@ def _serving(layout: Layout, use: str) -> list[str]:
 
 
 def _client(layout: Layout, user: str) -> list[str]:
-    kubeconfig = layout.kubeconfig(user)
     return [
-        f"--kubeconfig={kubeconfig}",
-        f"--authentication-kubeconfig={kubeconfig}",
-        f"--authorization-kubeconfig={kubeconfig}",
+        f"--kubeconfig={layout.kubeconfig(user)}",
+        *_reviews(layout, user),
         # One replica: an election would only add seconds to the start and writes afterwards.
         "--leader-elect=false",
         *CLIENT_RATE,
+    ]
+
+
+def _reviews(layout: Layout, user: str) -> list[str]:
+    """As whom a component asks the API server who its own callers are."""
+    kubeconfig = layout.kubeconfig(user)
+    return [
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
     ]

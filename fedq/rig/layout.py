@@ -8,6 +8,7 @@ from pathlib import Path
 from fedq.rig.api import Endpoint
 from fedq.rig.kubeconfig import write_kubeconfig
 from fedq.rig.pki import Authority, signing_key
+from fedq.rig.scheduling import write_scheduler_config
 from fedq.rig.state import MANAGEMENT
 
 PORTS = ("etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -76,6 +77,11 @@ class Layout:
         """The kubeconfig of a user of `USERS`."""
         return self.folder / f"{user}.kubeconfig"
 
+    @property
+    def scheduler_config(self) -> Path:
+        """Configuration of the scheduler of a worker."""
+        return self.folder / "scheduler.yaml"
+
     def endpoint(self, use: str = "kube-apiserver") -> Endpoint:
         """A client of one of the servers, as admin."""
         return Endpoint(self.ports[use], self.ca, self.identity("admin"))
@@ -94,3 +100,5 @@ class Layout:
                 identity=identity,
                 user=user,
             )
+        if self.is_worker:
+            write_scheduler_config(self.scheduler_config, self.kubeconfig("kube-scheduler"))
