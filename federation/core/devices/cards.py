@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+HAMI_CORE: Final = "hami-core"
+MIG: Final = "mig"
+WHOLE: Final = "whole"
+"""Modes of a card: shared by software, cut by hardware, not shared. There may be others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,9 @@ class MigProfile:
 class Card:
     """One physical card. `vendor` is the short word of its device plugin (NVIDIA, DCU, MLU, ...);
     `model` the type text it registers. `slots` is how many containers may share it.
-    `profiles` are there if it is in MIG mode.
+    `profiles` are there if it is in MIG mode; a card of mode WHOLE is given out whole or not at
+    all, and cannot be chosen by UUID. `sizes`, ascending, are the shares of memory that it is cut
+    to; empty if a share may have any size.
     """
 
     uuid: str
@@ -33,10 +40,21 @@ class Card:
     slots: int = 10
     index: int = 0
     numa: int = 0
-    mode: str = "hami-core"
+    mode: str = HAMI_CORE
     healthy: bool = True
     cordoned: bool = False
     profiles: tuple[MigProfile, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    def share(self, memory_mib: int, percent: int) -> int | None:
+        """MiB that a share takes: what is asked, else percent of the largest share (rounded
+        down), cut up to a size. None if no share is so large.
+        """
+        largest = self.sizes[-1] if self.sizes else self.memory_mib
+        asked = memory_mib or largest * percent // 100
+        if not self.sizes:
+            return asked if asked <= largest else None
+        return next((size for size in self.sizes if size >= asked), None)
 
 
 @dataclass(frozen=True, slots=True)
