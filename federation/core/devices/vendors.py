@@ -1,0 +1,179 @@
+"""Vendors of cards: the names and rules in which they differ, as one table.
+
+The rules are those of HAMi (its spec, section 1.5); code that treats vendors differently asks
+a field here, and never the name of a vendor. Everything is routed by equality of `key`: HAMi offers
+a request every card whose model contains the word, which mixes up H20 with H200 and Ascend910B4
+with Ascend910B4-1 (defects d05, d25).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+
+class Quantity(StrEnum):
+    """What the amount of a resource counts."""
+
+    CARDS = "cards"
+    MEMORY = "memory"
+    PERCENT = "percent"
+    CORES = "cores"
+
+
+class Form(StrEnum):
+    """How a node tells of its cards."""
+
+    JSON = "json"
+    """An annotation, a list of cards."""
+    COLON = "colon"
+    """An annotation, fields separated by commas, cards ended by colons."""
+    METAX = "metax"
+    """An annotation, a list in the spelling of MetaX."""
+    CAPACITY = "capacity"
+    """The node's capacity only: cards have made-up UUIDs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """One sort of card and how to ask for it.
+
+    `key` is the word that annotations carry and cards, wants and grants are routed by. `count`,
+    `memory`, `percent` and `cores` are resource names, '' where there is none; `aliases` are other
+    spellings of them. A plain number of memory counts `mib_per_unit`. Without memory a container
+    gets `default_memory` units of each card, or all of it if that is 0. A container that asks
+    for memory or compute but no card gets `default_cards`; 0: then it asks for nothing.
+
+    `sizes`, ascending MiB, are those that memory is cut to (HAMi's templates): rounded up to the
+    next, or with `exact_sizes` refused if it is another. `nominal_mib` is the size of the card that
+    users know, if the largest share has less. `card_cores` are all cores of one card.
+    """
+
+    key: str
+    count: str
+    memory: str = ""
+    percent: str = ""
+    cores: str = ""
+    aliases: Mapping[str, Quantity] = field(default_factory=dict)
+    mib_per_unit: int = 1
+    default_memory: int = 0
+    default_cores: int = 0
+    default_cards: int = 0
+    exclusive_by_default: bool = False
+    """Whether a card of which all memory is asked, and no compute, is given with all compute."""
+    sizes: tuple[int, ...] = ()
+    size_names: Mapping[int, str] = field(default_factory=dict)
+    exact_sizes: bool = False
+    nominal_mib: int = 0
+    card_cores: int = 100
+    whole_if_many: bool = False
+    """Whether several cards must be whole ones."""
+    only_whole: bool = False
+    """Whether cards are never shared."""
+    totals: bool = False
+    """Whether memory and compute are of all cards of a container, and not of each."""
+    pairs: bool = False
+    """Whether cards are given in pairs: 1 is 2, other odd numbers are refused."""
+    one_size_per_card: bool = False
+    """Whether all shares of one card must have the same size."""
+    cores_need: tuple[str, str] | None = None
+    """Annotation of the pod, and its value, without which compute cannot be asked for; with it
+    memory is not cut to sizes."""
+    register: str = ""
+    form: Form = Form.CAPACITY
+    capacity_id: str = ""
+    """Made-up UUIDs are NODE-`capacity_id`-NUMBER."""
+    capacity_mib: int = 0
+    """Memory of one card where the capacity does not tell."""
+    capacity_slots: int = 100
+    handshake: str = ""
+    to_allocate: str = ""
+    """Annotation of pods; '' if there is only `allocated`."""
+    allocated: str = ""
+    type_is_model: bool = False
+    """Whether annotations of pods carry the model of the card instead of the key."""
+    use_uuids: str = ""
+    avoid_uuids: str = ""
+    use_models: str = ""
+    avoid_models: str = ""
+
+    def names(self) -> Iterator[tuple[str, Quantity]]:
+        """Resource names and what they count; aliases last."""
+        own = (
+            (self.count, Quantity.CARDS),
+            (self.memory, Quantity.MEMORY),
+            (self.percent, Quantity.PERCENT),
+            (self.cores, Quantity.CORES),
+        )
+        yield from ((name, quantity) for name, quantity in own if name)
+        yield from self.aliases.items()
+
+    def cut(self, memory_mib: int) -> int | None:
+        """The share that this much memory takes; None if there is none. Without `sizes`, itself."""
+        if not self.sizes:
+            return memory_mib
+        if self.exact_sizes:
+            return memory_mib if memory_mib in self.sizes else None
+        found = next((size for size in self.sizes if size >= memory_mib), None)
+        return self.sizes[-1] if found is None and memory_mib <= self.nominal_mib else found
+
+    def cards(self, asked: int) -> int | None:
+        """How many cards a container gets that asked for so many; None if it cannot be."""
+        if not self.pairs or asked % 2 == 0:
+            return asked
+        return 2 if asked == 1 else None
+
+
+MIG_PREFIX: Final = "nvidia.com/mig-"
+_MIG_UNIT: Final = re.compile(r"nvidia\.com/mig-(\d{1,2}g\.\d{1,4}gb(?:\.[a-z0-9.]{1,20})?)")
+
+
+def mig_profile(resource: str) -> str:
+    """The profile of a resource like nvidia.com/mig-2g.10gb, whose units a device plugin hands out
+    whole; '' if it is none.
+    """
+    match = _MIG_UNIT.fullmatch(resource)
+    return match.group(1) if match else ""
+
+
+def mig_unit(resource: str) -> Vendor:
+    """The units of a resource of fixed MIG instances, as a vendor of its own. They have no UUID
+    before they are handed out, hence there is nothing to select them by.
+    """
+    return Vendor(key=resource, count=resource, only_whole=True)
+
+
+class Vendors:
+    """A table of vendors. ValueError if two have the same key, or share a resource name."""
+
+    def __init__(self, vendors: Iterable[Vendor]) -> None:
+        self._by_key: dict[str, Vendor] = {}
+        self._by_resource: dict[str, tuple[Vendor, Quantity]] = {}
+        for vendor in vendors:
+            if vendor.key in self._by_key:
+                raise ValueError(f"two vendors have the key {vendor.key}: rename one")
+            self._by_key[vendor.key] = vendor
+            for name, quantity in vendor.names():
+                if name in self._by_resource:
+                    other = self._by_resource[name][0].key
+                    said = f"the resource {name} is of {other} and of {vendor.key}: rename one"
+                    raise ValueError(said)
+                self._by_resource[name] = (vendor, quantity)
+
+    def __iter__(self) -> Iterator[Vendor]:
+        return iter(self._by_key.values())
+
+    def get(self, key: str) -> Vendor | None:
+        """The vendor of a key."""
+        vendor = self._by_key.get(key)
+        return mig_unit(key) if vendor is None and mig_profile(key) else vendor
+
+    def of_resource(self, name: str) -> tuple[Vendor, Quantity] | None:
+        """Whose resource it is and what it counts; None if it is of no card."""
+        found = self._by_resource.get(name)
+        if found is None and mig_profile(name):
+            return mig_unit(name), Quantity.CARDS
+        return found
