@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 HAMI_CORE: Final = "hami-core"
 MIG: Final = "mig"
 WHOLE: Final = "whole"
-"""Modes of a card: shared by software, cut by hardware, not shared. There may be others."""
+INSTANCE: Final = "mig-instance"
+"""Modes of a card: shared by software, cut by hardware, not shared, one hardware instance that a
+device plugin hands out under a resource name of its own. There may be others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,9 @@ class MigProfile:
 class Card:
     """One physical card. `vendor` is the short word of its device plugin (NVIDIA, DCU, MLU, ...);
     `model` the type text it registers. `slots` is how many containers may share it.
-    `profiles` are there if it is in MIG mode; a card of mode WHOLE is given out whole or not at
-    all, and cannot be chosen by UUID. `sizes`, ascending, are the shares of memory that it is cut
-    to; empty if a share may have any size.
+    `profiles` are there if it is in MIG mode. A card of mode WHOLE or INSTANCE is given out whole
+    or not at all, and cannot be chosen by UUID. `sizes`, ascending, are the shares of memory that
+    it is cut to; empty if a share may have any size.
     """
 
     uuid: str
@@ -45,6 +47,18 @@ class Card:
     cordoned: bool = False
     profiles: tuple[MigProfile, ...] = ()
     sizes: tuple[int, ...] = ()
+
+    def offers(self, memory_mib: int, percent: int, profile: str) -> bool:
+        """Whether it is the sort of card that such a request may get, full or not."""
+        if self.mode == INSTANCE:
+            return any(profile == own.name for own in self.profiles)
+        if self.mode == WHOLE:
+            return (
+                not profile
+                and (memory_mib == self.memory_mib or not memory_mib)
+                and (percent == 100 or bool(memory_mib))
+            )
+        return True
 
     def share(self, memory_mib: int, percent: int) -> int | None:
         """MiB that a share takes: what is asked, else percent of the largest share (rounded

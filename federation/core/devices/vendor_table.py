@@ -24,6 +24,7 @@ NVIDIA: Final = Vendor(
         "volcano.sh/vgpu-memory-percentage": Quantity.PERCENT,
         "volcano.sh/vgpu-cores": Quantity.CORES,
     },
+    instances="nvidia.com/mig-",
     default_cards=1,
     exclusive_by_default=True,
     register="hami.io/node-nvidia-register",

@@ -22,6 +22,8 @@ class Quantity(StrEnum):
     MEMORY = "memory"
     PERCENT = "percent"
     CORES = "cores"
+    INSTANCES = "instances"
+    """Of one MIG profile, see `Vendor.profile`."""
 
 
 class Form(StrEnum):
@@ -58,6 +60,8 @@ class Vendor:
     percent: str = ""
     cores: str = ""
     aliases: Mapping[str, Quantity] = field(default_factory=dict)
+    instances: str = ""
+    """How the names of resources begin whose units are MIG instances of one profile."""
     mib_per_unit: int = 1
     default_memory: int = 0
     default_cores: int = 0
@@ -111,6 +115,15 @@ class Vendor:
         yield from ((name, quantity) for name, quantity in own if name)
         yield from self.aliases.items()
 
+    def profile(self, resource: str) -> str:
+        """The MIG profile of a resource like nvidia.com/mig-2g.10gb; '' if it is no such. Names
+        of resources have no plus: 1g.10gb.me is the profile 1g.10gb+me.
+        """
+        if not self.instances or not resource.startswith(self.instances):
+            return ""
+        name = resource.removeprefix(self.instances)
+        return name.replace(".me", "+me") if _PROFILE.fullmatch(name) else ""
+
     def cut(self, memory_mib: int) -> int | None:
         """The share that this much memory takes; None if there is none. Without `sizes`, itself."""
         if not self.sizes:
@@ -127,23 +140,7 @@ class Vendor:
         return 2 if asked == 1 else None
 
 
-MIG_PREFIX: Final = "nvidia.com/mig-"
-_MIG_UNIT: Final = re.compile(r"nvidia\.com/mig-(\d{1,2}g\.\d{1,4}gb(?:\.[a-z0-9.]{1,20})?)")
-
-
-def mig_profile(resource: str) -> str:
-    """The profile of a resource like nvidia.com/mig-2g.10gb, whose units a device plugin hands out
-    whole; '' if it is none.
-    """
-    match = _MIG_UNIT.fullmatch(resource)
-    return match.group(1) if match else ""
-
-
-def mig_unit(resource: str) -> Vendor:
-    """The units of a resource of fixed MIG instances, as a vendor of its own. They have no UUID
-    before they are handed out, hence there is nothing to select them by.
-    """
-    return Vendor(key=resource, count=resource, only_whole=True)
+_PROFILE: Final = re.compile(r"\d{1,2}g\.\d{1,4}gb(?:\.[a-z0-9.]{1,20})?")
 
 
 class Vendors:
@@ -162,18 +159,20 @@ class Vendors:
                     said = f"the resource {name} is of {other} and of {vendor.key}: rename one"
                     raise ValueError(said)
                 self._by_resource[name] = (vendor, quantity)
+        self._with_profiles = tuple(v for v in self._by_key.values() if v.instances)
 
     def __iter__(self) -> Iterator[Vendor]:
         return iter(self._by_key.values())
 
     def get(self, key: str) -> Vendor | None:
         """The vendor of a key."""
-        vendor = self._by_key.get(key)
-        return mig_unit(key) if vendor is None and mig_profile(key) else vendor
+        return self._by_key.get(key)
 
     def of_resource(self, name: str) -> tuple[Vendor, Quantity] | None:
         """Whose resource it is and what it counts; None if it is of no card."""
         found = self._by_resource.get(name)
-        if found is None and mig_profile(name):
-            return mig_unit(name), Quantity.CARDS
+        if found is None:
+            for vendor in self._with_profiles:
+                if vendor.profile(name):
+                    return vendor, Quantity.INSTANCES
         return found
