@@ -106,6 +106,15 @@ class Mirror(StrEnum):
     """Why a Job was stopped by its queue (JSON, see `federation.jobs.eviction_note`)."""
 
 
+class Pin(StrEnum):
+    """Annotation keys of cards: what was chosen for a Job, and which of it a pod has."""
+
+    DEVICES = "fedq.io/devices"
+    """On a Job, written by the agent in the patch that starts it."""
+    SEAT = "fedq.io/seat"
+    """On a pod, the number of its seat in that."""
+
+
 class Option(StrEnum):
     """Annotation keys that a user may set on a Job, LocalQueue or ClusterQueue (nearest wins)."""
 

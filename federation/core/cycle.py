@@ -23,8 +23,23 @@ from federation.core.snapshot import Snapshot
 from federation.core.types import Admission, Holder, Pending, Usage
 from federation.core.victims import Victim
 
-Place = Callable[[Pending, Admission], Choice | NoCluster]
-"""Finds the worker cluster for an admission; must count what it returns at once."""
+
+@dataclass(frozen=True, slots=True)
+class NoCards:
+    """Why the cards of this cluster do not take the workload, although its quota is there."""
+
+    text: str
+    retry_at: float | None = None
+
+    def message(self) -> str:
+        """One sentence for people."""
+        return self.text
+
+
+Place = Callable[[Pending, Admission], Choice | NoCluster | NoCards | None]
+"""Finds the worker cluster for an admission, or on a worker its cards (None if they are found, or
+none are asked for); must count what it finds at once.
+"""
 
 
 class Requeue(StrEnum):
@@ -39,6 +54,8 @@ class Requeue(StrEnum):
     GATED = "PreemptionGated"
     NO_CLUSTER = "NoCluster"
     """Ours: the quota is there, but no worker cluster takes it."""
+    NO_CARDS = "NoCards"
+    """Ours: the quota is there, but the cards that are free do not take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,14 +280,19 @@ class _Cycle:
         choice: Choice | None = None
         if self.place is not None:
             placed = self.place(item, admission)
-            if isinstance(placed, NoCluster):
-                text = placed.message()
-                wait = self._wait(nominee, Reason.WAITING_FOR_QUOTA, text, Requeue.NO_CLUSTER)
-                return replace(wait, retry_at=placed.retry_at)
+            if isinstance(placed, NoCluster | NoCards):
+                return self._nowhere(nominee, placed)
             choice = placed
         self._charge(nominee)
         self.unready = True
         return Fit(item, admission, choice, nominee.assignment.tried)
+
+    def _nowhere(self, nominee: Nominee, why: NoCluster | NoCards) -> Wait:
+        if isinstance(why, NoCards):
+            reason, requeue = Reason.WAITING_FOR_CARDS, Requeue.NO_CARDS
+        else:
+            reason, requeue = Reason.WAITING_FOR_QUOTA, Requeue.NO_CLUSTER
+        return replace(self._wait(nominee, reason, why.message(), requeue), retry_at=why.retry_at)
 
     def _some_unready(self) -> bool:
         if self.unready is None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from federation.core.devices.wants import PodWants
 from federation.core.types import Pending
 
 _INT32 = 2**31
@@ -58,11 +59,21 @@ def shape(item: Pending) -> str:
         (
             (p.name, p.count, p.min_count, sorted(p.requests.items())),
             (p.node_selector, p.affinity, p.tolerations, p.topology),
+            *((_cards(p.cards),) if p.cards else ()),
         )
         for p in item.pod_sets
     ]
     text = repr((item.namespace, item.local_queue, item.priority, pods))
     return hashlib.blake2b(text.encode(), digest_size=_SHAPE_LENGTH // 2).hexdigest()
+
+
+def _cards(wants: PodWants) -> str:
+    """The same text for the same wants: a set has no order of its own."""
+    wishes = wants.wishes
+    uuids = None if wishes.use_uuids is None else sorted(wishes.use_uuids)
+    sets = (uuids, sorted(wishes.avoid_uuids))
+    bare = replace(wishes, use_uuids=None, avoid_uuids=frozenset())
+    return repr((wants.containers, bare, sets))
 
 
 def shape_of(member: str) -> str:

@@ -64,6 +64,8 @@ class Reason(StrEnum):
     PREEMPTION_GATED = "PreemptionGated"
     # Ours: QuotaReserved=False of a Workload whose queue cannot be used
     INADMISSIBLE = "Inadmissible"
+    # Ours: QuotaReserved=False of a Workload that has quota, and no cards
+    WAITING_FOR_CARDS = "WaitingForCards"
     # Ours: why an attempt on a worker cluster ended without a result
     EVICTED_ON_WORKER_CLUSTER = "EvictedOnWorkerCluster"
     REFUSED_BY_WORKER_CLUSTER = "RefusedByWorkerCluster"

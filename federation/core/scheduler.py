@@ -29,7 +29,9 @@ REACTIVATION_S = 1.0
 event was made for (a preemptor, an evicted workload) comes first."""
 
 _AT_ONCE = frozenset({Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTION})
-_FOR_THE_SHAPE = frozenset({Requeue.NO_FIT, Requeue.NO_CANDIDATES, Requeue.NO_CLUSTER})
+_FOR_THE_SHAPE = frozenset(
+    {Requeue.NO_FIT, Requeue.NO_CANDIDATES, Requeue.NO_CLUSTER, Requeue.NO_CARDS}
+)
 
 
 class Scheduler:
@@ -195,6 +197,12 @@ class Scheduler:
         tree = self.snapshot.tree
         if queue in self._world.queues and queue not in tree.cyclic:
             self._reactivations.setdefault(tree.root(queue), now + self._delay)
+
+    def wake_at_once(self, queue: str, now: float) -> None:
+        """The same, for what nobody has a better claim to."""
+        tree = self.snapshot.tree
+        if queue in self._world.queues and queue not in tree.cyclic:
+            self._reactivations[tree.root(queue)] = now
 
     def wake_all(self, now: float) -> None:
         """Something happened that concerns every queue."""

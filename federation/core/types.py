@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from federation.core.devices.wants import PodWants
 from federation.core.fair_usage import UsageState
 from federation.core.policies import (
     AdmissionCheck,
@@ -200,7 +201,8 @@ class TopologyAssignment:
 class PodSet:
     """Pods of one template: how many, what each requests, and where they may go.
 
-    `min_count` allows partial admission down to that many; None does not.
+    `min_count` allows partial admission down to that many; None does not. `cards` is what each pod
+    asks of the cards of its node; None if nothing.
     """
 
     name: str
@@ -211,6 +213,7 @@ class PodSet:
     tolerations: tuple[Toleration, ...] = ()
     min_count: int | None = None
     topology: TopologyRequest | None = None
+    cards: PodWants | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,9 @@ def _hint(decision: Wait | Preempt, shortages: tuple[Shortage, ...]) -> str:
             "It starts when enough pods fit together: when others end, with more nodes, or with a"
             " wider topology level"
         ),
+        Reason.WAITING_FOR_CARDS: (
+            "It starts when enough of the cards is free together: when jobs that hold them end"
+        ),
         Reason.WAITING_FOR_PREEMPTED_WORKLOADS: (
             "It starts when workloads that are being preempted have stopped"
         ),

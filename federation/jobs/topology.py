@@ -138,10 +138,10 @@ def releases(assignment: TopologyAssignment, pods: Iterable[Json]) -> list[Relea
     places = [(selector, count) for selector, count in selectors(assignment)]
     seats = [selector for selector, count in places for _ in range(count)]
     gated = sorted((pod for pod in live if _gated(pod)), key=lambda pod: pod["metadata"]["name"])
-    ranks = [_index(pod) for pod in live]
+    ranks = [completion_index(pod) for pod in live]
     distinct = len(set(ranks)) == len(ranks) and all(0 <= rank < len(seats) for rank in ranks)
-    if distinct and all(_gated(pod) or _sits(pod, seats[_index(pod)]) for pod in live):
-        return [Release(pod["metadata"]["name"], seats[_index(pod)]) for pod in gated]
+    if distinct and all(_gated(pod) or _sits(pod, seats[completion_index(pod)]) for pod in live):
+        return [Release(pod["metadata"]["name"], seats[completion_index(pod)]) for pod in gated]
     for pod in live:
         if not _gated(pod):
             seat = next((seat for seat in seats if _sits(pod, seat)), None)
@@ -163,7 +163,7 @@ def _gated(pod: Json) -> bool:
     return any(gate["name"] == Gate.TOPOLOGY for gate in gates)
 
 
-def _index(pod: Json) -> int:
+def completion_index(pod: Json) -> int:
     """The completion index of a pod of an Indexed Job; -1 if it has none."""
     meta = pod["metadata"]
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
