@@ -1,0 +1,87 @@
+"""One run of a list: its arrivals in the published order, one at a time, nothing departs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
+
+from bench.packing.checker import Checker
+from bench.packing.policies import strategy
+from bench.packing.trace import Trace, host, shape
+from federation.core.devices.cards import HostUse
+from federation.core.devices.fleet import Fleet
+from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
+
+POINTS = (100, 110, 120, 130)
+"""Per cent of the cards that have been asked for when the allocation is read."""
+
+
+class Placer(Protocol):
+    """The placement's public call."""
+
+    def place(self, shape: Shape) -> Placement | NoPlace:
+        """Where to."""
+
+    def take(self, placement: Placement) -> None:
+        """Count it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`allocated` is per cent of all cards at each per cent of arrivals."""
+
+    list: str
+    policy: str
+    seed: int
+    allocated: dict[int, float]
+    dropped: int
+    decisions: int
+    seconds: float
+
+
+Make = Callable[[Sequence[tuple[str, HostUse, Room]], Trace, str, str], Placer]
+
+
+def run(trace: Trace, policy: str, seed: int, mix: str, make: Make) -> Result:
+    """Feed one order to what `make` builds of the hosts. OverCommitted if it takes too much."""
+    order = trace.orders[seed]
+    named = [
+        (*host(node, number), node) for node, number in zip(trace.nodes, order.numbers, strict=True)
+    ]
+    hosts = [(name, HostUse(made), room) for name, made, room, _ in named]
+    placer = make(hosts, trace, policy, mix)
+    checker = Checker([(name, node) for name, _, _, node in named])
+    number_of = {card.uuid: card.index for _, made, _, _ in named for card in made.cards}
+    shapes = [shape(pod) for pod in trace.pods]
+    arrived = list(accumulate(trace.pods[index].milli for index in order.arrivals))
+    read: dict[int, list[int]] = {}
+    dropped, seconds = 0, 0.0
+    for index, total in zip(order.arrivals, arrived, strict=True):
+        start = time.perf_counter()
+        place = placer.place(shapes[index])
+        if isinstance(place, Placement):
+            placer.take(place)
+        seconds += time.perf_counter() - start
+        if isinstance(place, Placement):
+            grants = [(number_of[g.uuid], g.memory_mib) for one in place.allocation for g in one]
+            checker.place(trace.pods[index], place.host, grants)
+        else:
+            dropped += 1
+        read.setdefault(round(100 * total / trace.milli), []).append(checker.allocated)
+    allocated = {
+        point: 100 * sum(values) / len(values) / trace.milli for point, values in read.items()
+    }
+    return Result(trace.name, policy, seed, allocated, dropped, len(arrived), seconds)
+
+
+def one_fleet(
+    hosts: Sequence[tuple[str, HostUse, Room]], trace: Trace, policy: str, mix: str
+) -> Fleet:
+    """All hosts in one fleet."""
+    fleet = Fleet(strategy(policy, trace, mix))
+    for name, use, room in hosts:
+        fleet.put(name, use, room)
+    return fleet

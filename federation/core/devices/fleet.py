@@ -1,0 +1,95 @@
+"""All hosts with what is free of them, indexed so that a pod finds its place at once.
+
+Per shape the score and the cards on every host are kept; a question works out again only the
+hosts that changed since it was last asked. Nothing is rebuilt per decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from federation.core.devices.cards import HostUse
+from federation.core.devices.fleet_answers import Answers
+from federation.core.devices.fleet_table import Table
+from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
+from federation.core.devices.fleet_use import less, more
+from federation.core.devices.strategies.base import Strategy
+
+_SHAPES_KEPT = 512
+
+
+class Fleet:
+    """See the module. Hosts are known by name; a host counts as it was last `put`, and with what
+    was taken since.
+    """
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+        self._table = Table()
+        self._answers: dict[Shape, Answers] = {}
+
+    def put(self, name: str, use: HostUse, room: Room) -> None:
+        """Add a host, or say how it is now."""
+        self._table.put(name, use, room)
+
+    def drop(self, name: str) -> None:
+        """Forget a host; unknown ones are ignored."""
+        self._table.drop(name)
+
+    def use(self, name: str) -> HostUse | None:
+        """The host with what is used of its cards, as it is counted here."""
+        row = self._table.row_of.get(name)
+        return None if row is None else self._table.uses[row]
+
+    def place(self, shape: Shape) -> Placement | NoPlace:
+        """The best place for a pod; equal ones by name of the host. Changes nothing."""
+        answers = self._asked(shape)
+        row = answers.best(self._table.order)
+        if row is None:
+            return answers.no_place()
+        return Placement(
+            shape, self._table.names[row], answers.allocation(row), float(answers.score[row])
+        )
+
+    def take(self, placement: Placement) -> None:
+        """Count the pod as placed. KeyError if the host is gone."""
+        self._change(placement, 1)
+
+    def give_back(self, placement: Placement) -> None:
+        """The opposite of `take`. KeyError if the host is gone."""
+        self._change(placement, -1)
+
+    def place_gang(self, pods: Sequence[tuple[Shape, int]]) -> list[Placement] | NoPlace:
+        """Places for so many pods of each shape, all or none. Changes nothing."""
+        taken: list[Placement] = []
+        try:
+            for shape, count in pods:
+                for _ in range(count):
+                    place = self.place(shape)
+                    if isinstance(place, NoPlace):
+                        return place
+                    self.take(place)
+                    taken.append(place)
+            return taken
+        finally:
+            for place in reversed(taken):
+                self.give_back(place)
+
+    def _asked(self, shape: Shape) -> Answers:
+        answers = self._answers.pop(shape, None)
+        if answers is None:
+            if len(self._answers) >= _SHAPES_KEPT:
+                del self._answers[next(iter(self._answers))]
+            answers = Answers(shape, self._table, self._strategy)
+        self._answers[shape] = answers  # the last asked is the last to go
+        answers.refresh()
+        return answers
+
+    def _change(self, placement: Placement, sign: int) -> None:
+        row = self._table.row_of[placement.host]
+        use = self._table.uses[row]
+        assert use is not None
+        change = more if sign > 0 else less
+        use, uuids = change(use, placement.shape.wants, placement.allocation)
+        taken = [(name, sign * amount) for name, amount in placement.shape.requests]
+        self._table.change(row, use, uuids, taken)

@@ -1,0 +1,126 @@
+"""The answers for one shape on every host, and which of them have to be worked out again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from federation.core.devices.cards import Allocation, Grant
+from federation.core.devices.fleet_ask import Ask, asks_of, is_plain
+from federation.core.devices.fleet_table import Bools, Floats, Ints, Table
+from federation.core.devices.fleet_types import NoPlace, Shape
+from federation.core.devices.strategies.base import Strategy
+
+OK, CLOSED, ROOM, CARDS = 0, 1, 2, 3
+"""Why a host cannot take the pod."""
+
+
+class Answers:
+    """`score` per row of the table (infinite: the pod does not fit), and the cards chosen."""
+
+    def __init__(self, shape: Shape, table: Table, strategy: Strategy) -> None:
+        self._shape = shape
+        self._table = table
+        self._strategy = strategy
+        self._plain = is_plain(shape)
+        self._asks: tuple[Ask, ...] = ()
+        self._kinds = -1
+        self._version = self._labels = -1
+        self._strategy_version = -1
+        self.score: Floats = np.zeros(0)
+        self._cards: Bools = np.zeros((0, 0), np.bool_)
+        self._why: Ints = np.zeros(0, np.int64)
+        self._open: Bools = np.zeros(0, np.bool_)
+
+    def refresh(self) -> None:
+        """Work out again what changed since the last time."""
+        table = self._table
+        if (self._strategy_version, self._kinds) != (self._strategy.version, len(table.kinds)):
+            self._asks = asks_of(self._shape, table.kinds)
+            self._strategy_version, self._kinds = self._strategy.version, len(table.kinds)
+            self._version = -1
+        if self._version == table.version:
+            return
+        self._grow()
+        count = len(table)
+        for row in np.flatnonzero(table.relabelled[:count] > self._labels):
+            self._open[row] = self._shape.admitted_by(table.rooms[row])
+        rows = np.flatnonzero(table.changed[:count] > self._version)
+        self._version = self._labels = table.version
+        if len(rows):
+            self._work_out(rows)
+
+    def best(self, order: Ints) -> int | None:
+        """The row with the lowest score, the first in `order` among equals."""
+        score = self.score[: len(self._table)]
+        if not len(score):
+            return None
+        lowest = score.min()
+        if lowest == np.inf:
+            return None
+        rows = np.flatnonzero(score == lowest)
+        return int(rows[order[rows].argmin()])
+
+    def allocation(self, row: int) -> Allocation:
+        """The cards chosen on a host."""
+        use = self._table.uses[row]
+        assert use is not None
+        chosen = np.flatnonzero(self._cards[row])
+        cards = [use.host.cards[column] for column in chosen]
+        return tuple(
+            tuple(
+                Grant(
+                    card.uuid,
+                    card.vendor,
+                    card.share(wants.memory_mib, wants.percent) or 0,
+                    min(wants.cores, 100),
+                )
+                for wants in container.cards
+                for card in cards
+            )
+            for container in self._shape.wants.containers
+        )
+
+    def no_place(self) -> NoPlace:
+        """Why there is none."""
+        why = self._why[: len(self._table)]
+        counts = [int((why == reason).sum()) for reason in (CLOSED, ROOM, CARDS)]
+        gone = sum(use is None for use in self._table.uses)
+        return NoPlace(self._shape, 0, counts[0] - gone, counts[1], counts[2])
+
+    def _grow(self) -> None:
+        hosts, cards = len(self._table.changed), self._table.width
+        old = self._cards.shape
+        if old == (hosts, cards):
+            return
+        more = hosts - old[0]
+        self.score = np.pad(self.score, (0, more), constant_values=np.inf)
+        self._why = np.pad(self._why, (0, more), constant_values=CLOSED)
+        self._open = np.pad(self._open, (0, more))
+        self._cards = np.pad(self._cards, ((0, more), (0, cards - old[1])))
+
+    def _work_out(self, rows: Ints) -> None:
+        self.score[rows] = np.inf
+        is_open = self._open[rows]
+        self._why[rows] = np.where(is_open, ROOM, CLOSED)
+        rows = rows[is_open]
+        rows = rows[self._table.has_room(rows, self._shape.requests)]
+        if not len(rows):
+            return
+        self._why[rows] = CARDS
+        view = self._table.view(rows)
+        cpu = self._shape.cpu_milli
+        if not self._asks:
+            nothing = np.zeros(view.used.shape, np.int64)
+            self.score[rows] = self._strategy.score(view, cpu, nothing)
+            self._why[rows] = OK
+            return
+        ask = self._asks[0]
+        fits = ask.fits(view)
+        enough = fits.sum(axis=1) >= ask.cards
+        if not enough.any():
+            return
+        view, fits = view.of(enough), fits[enough]
+        choice = self._strategy.choose(view, ask, cpu, fits)
+        self.score[view.rows] = choice.score
+        self._cards[view.rows] = choice.cards
+        self._why[view.rows] = OK

@@ -1,0 +1,1 @@
+"""Ways to choose host and cards among those that fit, each a small module with one interface."""
