@@ -10,8 +10,10 @@ HAMI_CORE: Final = "hami-core"
 MIG: Final = "mig"
 WHOLE: Final = "whole"
 INSTANCE: Final = "mig-instance"
-"""Modes of a card: shared by software, cut by hardware, not shared, one hardware instance that a
-device plugin hands out under a resource name of its own. There may be others."""
+SLICE: Final = "slice"
+"""Modes of a card: shared by software, cut by hardware, not shared; one hardware instance that a
+device plugin hands out under a resource name of its own; one slice of a card that it hands out as
+if it were a card. There may be others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Card:
     """One physical card. `vendor` is the short word of its device plugin (NVIDIA, DCU, MLU, ...);
     `model` the type text it registers. `slots` is how many containers may share it.
     `profiles` are there if it is in MIG mode. A card of mode WHOLE or INSTANCE is given out whole
-    or not at all, and cannot be chosen by UUID. `sizes`, ascending, are the shares of memory that
+    or not at all; those and slices cannot be chosen by UUID. `sizes`, ascending, are the shares of memory that
     it is cut to; empty if a share may have any size.
     """
 
@@ -61,13 +63,12 @@ class Card:
         return True
 
     def share(self, memory_mib: int, percent: int) -> int | None:
-        """MiB that a share takes: what is asked, else percent of the largest share (rounded
-        down), cut up to a size. None if no share is so large.
+        """MiB that a share takes: what is asked, else percent of the card (rounded down), cut up
+        to a size. None if no share is so large.
         """
-        largest = self.sizes[-1] if self.sizes else self.memory_mib
-        asked = memory_mib or largest * percent // 100
+        asked = memory_mib or self.memory_mib * percent // 100
         if not self.sizes:
-            return asked if asked <= largest else None
+            return asked if asked <= self.memory_mib else None
         return next((size for size in self.sizes if size >= asked), None)
 
 

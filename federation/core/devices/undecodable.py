@@ -111,7 +111,14 @@ def words(item: Mapping[str, Any], key: str) -> str:
         return ""
     if not isinstance(value, str):
         raise UndecodableError(f"{key} is {shown(value)}, not text")
-    return value
+    return clean(value, key)
+
+
+def clean(text: str, key: str) -> str:
+    """A short text that can be printed: what cannot (controls, half characters) is a `?`."""
+    if len(text) > _LONGEST_ID:
+        raise UndecodableError(f"{key} has {len(text)} characters, more than {_LONGEST_ID}")
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def identifier(text: str, key: str) -> str:
