@@ -116,7 +116,7 @@ def test_cards_of_two_vendors_in_one_container():
     assert [vendor for vendor, *_ in found] == ["NVIDIA", "DCU"]
 
 
-@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.key)
+@pytest.mark.parametrize("vendor", list(VENDORS), ids=lambda vendor: vendor.key)
 def test_every_vendor_gives_cards_by_number_and_refuses_what_is_none(vendor):
     ((key, cards, memory, percent, _),) = numbers({vendor.count: "2"})
     assert (key, cards, memory, percent) == (vendor.key, 2, 0, 100)
