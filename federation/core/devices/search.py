@@ -1,0 +1,203 @@
+"""Searches the placements of a pod on one host until one is legal; all of them if need be.
+
+Containers are tried in their order and cards in the order of preference, so the first that is
+found is the one that taking cards one by one would choose, unless that leads nowhere. Then the
+search goes back. Of equal cards one is tried, and no state of the cards twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from federation.core.devices.board import Board, Demand, Pick
+from federation.core.devices.card_order import CardOrder
+from federation.core.devices.loads import Loads
+from federation.core.devices.misfit import Code
+from federation.core.devices.pairs import best_set, pair_sum
+from federation.core.devices.wants import Role
+
+Picks = tuple[Pick, ...]
+
+
+def ranked(board: Board, demand: Demand, order: CardOrder) -> list[int]:
+    """The cards that could give what is asked of one, the preferred first."""
+    found: list[tuple[Any, int]] = []
+    vendor, key = demand.vendor, order.key
+    lonely = order.pairs and demand.cards == 1
+    for number, card in enumerate(board.cards):
+        if card.vendor != vendor or board.refusal(demand, number):
+            continue
+        first = board.picks(demand, number)[0]
+        rank = key(
+            card,
+            board.slots[number],
+            board.memory[number],
+            board.cores[number],
+            first.memory_mib,
+            first.cores,
+        )
+        found.append(((pair_sum(board.host, number), rank) if lonely else rank, number))
+    found.sort()
+    return [number for _, number in found]
+
+
+def choices(board: Board, demand: Demand, order: CardOrder) -> Iterator[Picks]:
+    """All ways to meet a demand, the preferred first, but one of each likeness.
+
+    Each is already taken on the board when it is yielded, and given back when the next is asked
+    for.
+    """
+    cards = ranked(board, demand, order)
+    for group in _groups(board, demand, cards):
+        if order.pairs and demand.cards > 1:
+            group = best_set(board.host, group, demand.cards)
+        yield from _sets(board, demand, group, 0, demand.cards, (), set())
+
+
+def _groups(board: Board, demand: Demand, cards: list[int]) -> list[list[int]]:
+    """The cards of each NUMA node, if all must be of one."""
+    if not demand.one_numa or demand.cards == 1:
+        return [cards]
+    nodes = dict.fromkeys(board.cards[number].numa for number in cards)
+    return [[number for number in cards if board.cards[number].numa == node] for node in nodes]
+
+
+def _sets(
+    board: Board,
+    demand: Demand,
+    cards: Sequence[int],
+    start: int,
+    missing: int,
+    chosen: Picks,
+    seen: set[object],
+) -> Iterator[Picks]:
+    if not missing:
+        yield chosen
+        return
+    tried: set[object] = set()
+    for position in range(start, len(cards)):
+        number = cards[position]
+        again = board.tables[number] is not None
+        if tried and board.likeness(number) in tried:
+            continue
+        if again and board.refusal(demand, number):
+            continue
+        for pick in board.picks(demand, number):
+            board.take(pick)
+            state = (position, missing, tuple(board.masks), tuple(board.slots)) if again else None
+            if state is None or state not in seen:
+                yield from _sets(
+                    board,
+                    demand,
+                    cards,
+                    position if again else position + 1,
+                    missing - 1,
+                    (*chosen, pick),
+                    seen,
+                )
+                seen.add(state)
+            board.give_back(pick)
+        tried.add(board.likeness(number))
+
+
+def refusals(board: Board, demand: Demand) -> dict[str, int]:
+    """Cards of the vendor by the reason why they cannot give what is asked of one; the others
+    are too few.
+    """
+    of_vendor = [n for n, card in enumerate(board.cards) if card.vendor == demand.vendor]
+    most = sum(board.cards[n].slots if board.tables[n] is not None else 1 for n in of_vendor)
+    if most < demand.cards:
+        return {Code.NO_DEVICES: len(of_vendor)}
+    codes = Counter(board.refusal(demand, number) for number in of_vendor)
+    free = codes.pop("", 0)
+    if free:
+        codes[Code.NUMA if demand.one_numa and free >= demand.cards else Code.TOO_FEW] = free
+    return dict(codes)
+
+
+class Search:
+    """One search for all containers. `left` counts down the choices that may be tried; `deepest`
+    is how many demands were met at best, `stuck` why the next could not be.
+    """
+
+    def __init__(
+        self, board: Board, demands: Sequence[Demand], order: CardOrder, budget: int
+    ) -> None:
+        self.board = board
+        self.demands = demands
+        self.order = order
+        self.left = budget
+        self.deepest = 0
+        self.stuck: dict[str, int] = {}
+        self.picks: list[Picks] = []
+        self._dead: set[object] = set()
+        self._loads = Loads(board, demands)
+
+    def run(self) -> bool:
+        """Whether there is a placement; `picks` has it then, one entry per demand, and the board
+        holds what is not given back when the init containers have ended.
+        """
+        return self._meet(0)
+
+    def _meet(self, number: int) -> bool:
+        """Meet this demand and all after it."""
+        if number == len(self.demands):
+            return True
+        state = (number, self.board.state())
+        if state in self._dead:
+            return False
+        if not self._loads.may_fit(number):
+            return self._fail(number)
+        demand = self.demands[number]
+        for picks in choices(self.board, demand, self.order):
+            self.left -= 1
+            if self.left < 0:
+                return False
+            self.picks.append(picks)
+            if self._go_on(number):
+                return True
+            self.picks.pop()
+            if ends_init(self.demands, number) and not any(pick.bits for pick in picks):
+                break  # other cards would leave the board as it is
+        self._dead.add(state)
+        return self._fail(number)
+
+    def _fail(self, number: int) -> bool:
+        if number > self.deepest or not self.stuck:
+            self.deepest, self.stuck = number, refusals(self.board, self.demands[number])
+        return False
+
+    def _go_on(self, number: int) -> bool:
+        """An init container ends before the next begins; its places on MIG cards stay taken, as
+        instances are made for all containers when the pod starts.
+        """
+        if not ends_init(self.demands, number):
+            return self._meet(number + 1)
+        mine = of_container(self.demands, self.picks, number)
+        for pick in mine:
+            self.board.count(pick, -1)
+        if self._meet(number + 1):
+            return True
+        for pick in mine:
+            self.board.count(pick, 1)
+        return False
+
+
+def ends_init(demands: Sequence[Demand], number: int) -> bool:
+    """Whether an init container has all its cards with this demand."""
+    demand = demands[number]
+    last = number + 1 == len(demands) or demands[number + 1].container != demand.container
+    return last and demand.role is Role.INIT
+
+
+def of_container(demands: Sequence[Demand], picks: Sequence[Picks], number: int) -> Picks:
+    """What the container of this demand has got so far."""
+    container = demands[number].container
+    return tuple(
+        pick
+        for demand, chosen in zip(demands[: number + 1], picks, strict=False)
+        if demand.container == container
+        for pick in chosen
+    )
