@@ -1,7 +1,8 @@
 """Nodes and pods of this cluster, as far as topology-aware scheduling needs them.
 
-Watched only when some flavor is arranged in a topology. Of a node labels, taints and amounts are
-kept, of a foreign pod its node and what it requests, of a pod that we place a few fields.
+Watched only when some flavor is arranged in a topology, or cards are counted. Of a node labels,
+taints and amounts are kept, of a foreign pod its node and what it requests, of a pod that we place
+a few fields.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from federation.api.names import Label
 from federation.core.quantity import QuantityError, parse_resources
 from federation.core.topology import HOSTNAME, FlavorTopology, Node
 from federation.core.types import ResourceFlavor
-from federation.edge.informer import Informer, Key, Store
+from federation.edge.informer import Handler, Informer, Key, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import NODES, PODS, Json
 from federation.edge.services import vital
@@ -33,11 +34,36 @@ class Bound(NamedTuple):
     requests: Amounts
 
 
+Watchers = Sequence[tuple[Handler, Handler]]
+"""Who hears of all nodes, and who of all pods."""
+
+
+class Tee:
+    """Tells several handlers, in order."""
+
+    def __init__(self, *handlers: Handler) -> None:
+        self._handlers = handlers
+
+    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+        """See Handler."""
+        for handler in self._handlers:
+            handler.on_list(items, resource_version)
+
+    def on_event(self, type: str, obj: Json) -> None:
+        """See Handler."""
+        for handler in self._handlers:
+            handler.on_event(type, obj)
+
+
 class Nodes:
     """What is known of them, see `topologies` and `pods`."""
 
     def __init__(
-        self, client: KubeClient, changed: Callable[[], None], moved: Callable[[str], None]
+        self,
+        client: KubeClient,
+        changed: Callable[[], None],
+        moved: Callable[[str], None],
+        watchers: Watchers = (),
     ) -> None:
         """`changed` hears when placement may find something else, `moved` of the Jobs whose pods
         have changed, by UID.
@@ -52,10 +78,13 @@ class Nodes:
         self._bound: dict[Key, Bound] = {}
         self._job_of: dict[Key, str] = {}
         self._alike: dict[Amounts, Amounts] = {}
-        self._informers = [Informer(client, NODES, self._nodes), Informer(client, PODS, self)]
+        self._informers = [
+            Informer(client, NODES, Tee(self._nodes, *(nodes for nodes, _ in watchers))),
+            Informer(client, PODS, Tee(self, *(pods for _, pods in watchers))),
+        ]
 
     def want(self) -> None:
-        """Some flavor is arranged in a topology."""
+        """Some flavor is arranged in a topology, or cards are to be counted."""
         self._wanted.set()
 
     async def run(self) -> None:

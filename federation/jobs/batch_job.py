@@ -15,6 +15,7 @@ from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
 from federation.jobs import admissibility, scaling, template
 from federation.jobs.admission_note import decode_admission, encode_admission, original
+from federation.jobs.device_pins import Template as Cards
 from federation.jobs.eviction_note import read_eviction
 from federation.jobs.mirror import (
     Identity,
@@ -270,15 +271,16 @@ def admission_patch(
     admission: Admission,
     flavors: Iterable[ResourceFlavor],
     updates: Iterable[PodSetUpdate] = (),
+    cards: Cards | None = None,
 ) -> Json:
     """One merge patch that starts a Job where it was admitted.
 
     The flavors' node labels become node selectors and their tolerations are added, so is what
-    admission checks (`updates`) and the topology say; of a Job admitted with fewer pods the
-    parallelism is lowered. The annotation is the agent's record of what it charged, and of what
-    `restore_patch` has to put back. Only the UID is a precondition: the Job controller writes the
-    status of a new Job at the same moment, and the other writer that matters (the manager,
-    withdrawing the offer) deletes.
+    admission checks (`updates`), the topology and the `cards` that it was given say; of a Job
+    admitted with fewer pods the parallelism is lowered. The annotation is the agent's record of
+    what it charged, and of what `restore_patch` has to put back. Only the UID is a precondition:
+    the Job controller writes the status of a new Job at the same moment, and the other writer that
+    matters (the manager, withdrawing the offer) deletes.
     """
     asked = original(job)
     spec = dict(asked["spec"])
@@ -289,7 +291,7 @@ def admission_patch(
         before.update({field: spec.get(field) for field in fewer})
         added = template.additions(assignment, flavors, updates)
         spec.update(fewer)
-        spec["template"] = template.started(spec["template"], assignment, added)
+        spec["template"] = template.started(spec["template"], assignment, added, cards)
     if parts := template.replaced(asked["spec"]["template"], spec["template"]):
         before["template"] = parts
     note = encode_admission(admission, before)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from federation.api.names import Gate, Pin
-from federation.core.devices.cards import Allocation
+from federation.core.devices.plan_note import Seat
 from federation.core.devices.vendor_table import VENDORS
 from federation.core.topology import HOSTNAME
 from federation.jobs.topology import completion_index
@@ -22,13 +22,6 @@ Json = dict[str, Any]
 
 _ENDED = ("Succeeded", "Failed")
 _LONGEST = 6
-
-
-class Seat(NamedTuple):
-    """A place for one pod: the name of its node, and its cards there."""
-
-    host: str
-    allocation: Allocation
 
 
 class Taking(NamedTuple):
@@ -50,14 +43,15 @@ class Template:
 def template_for(
     seats: Sequence[Seat], hostname: str, selectable: Callable[[str, str], bool], *, alone: bool
 ) -> Template:
-    """Pinned if all pods have the same seat, on a node with this hostname label; else gated.
+    """Pinned if all pods are to get the same, on a node with this hostname label; else gated.
 
     With `alone` it is always gated: each pod needs annotations of its own. `selectable` tells
     whether a card (host, UUID) can be chosen by annotation.
     """
-    if alone or not hostname or any(seat != seats[0] for seat in seats):
+    pins = [(seat.host, chosen(seat, selectable)) for seat in seats]
+    if alone or not hostname or any(pin != pins[0] for pin in pins):
         return Template(gated=True)
-    return Template(False, {HOSTNAME: hostname}, chosen(seats[0], selectable))
+    return Template(False, {HOSTNAME: hostname}, pins[0][1])
 
 
 def chosen(seat: Seat, selectable: Callable[[str, str], bool]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 from federation.api.names import Gate, Label
 from federation.core.pod_updates import Conflict, PodSetUpdate, merged
 from federation.core.types import PodSetAssignment, ResourceFlavor, Toleration
+from federation.jobs.device_pins import Template as Cards
 from federation.jobs.pods import tolerations
 from federation.jobs.topology import selectors
 
@@ -72,9 +73,14 @@ def _own(template: Json, name: str) -> PodSetUpdate:
     )
 
 
-def started(template: Json, assignment: PodSetAssignment, added: Iterable[PodSetUpdate]) -> Json:
+def started(
+    template: Json,
+    assignment: PodSetAssignment,
+    added: Iterable[PodSetUpdate],
+    cards: Cards | None = None,
+) -> Json:
     """The template with all additions. Where sources disagree the first one's value stands: ask
-    `conflict` before.
+    `conflict` before. `cards` say where its pods go if they were given cards.
     """
     result = deepcopy(template)
     for update in added:
@@ -83,9 +89,24 @@ def started(template: Json, assignment: PodSetAssignment, added: Iterable[PodSet
             _keep_first(result, "metadata", "annotations", update.annotations)
             _keep_first(result, "spec", "nodeSelector", update.node_selector)
             _append(result, "tolerations", map(wire_toleration, update.tolerations))
-    if assignment.topology is not None and len(assignment.topology.domains) > 1:
+    if cards is not None:  # a place for each pod, within its domain
+        _give(result, cards)
+    elif assignment.topology is not None and len(assignment.topology.domains) > 1:
         _append(result, "schedulingGates", [{"name": Gate.TOPOLOGY.value}])
     return result
+
+
+def _give(template: Json, cards: Cards) -> None:
+    """A gate, or node and cards of all pods: narrower than what its owner allows."""
+    if cards.gated:
+        _append(template, "schedulingGates", [{"name": Gate.DEVICES.value}])
+    for part, field, more in (
+        ("spec", "nodeSelector", cards.node_selector),
+        ("metadata", "annotations", cards.annotations),
+    ):
+        if more:
+            holder = _holder(template, part)
+            holder[field] = {**(holder.get(field) or {}), **more}
 
 
 def _keep_first(template: Json, part: str, field: str, more: Mapping[str, str]) -> None:

@@ -122,7 +122,7 @@ def asked(limits: Json) -> tuple[int, int, int, int]:
 def held(pod: Json) -> dict[str, tuple[int, int, int]]:
     """Slots, MiB and cores that a pod holds of each card now, by UUID."""
     statuses = (pod.get("status") or {}).get("initContainerStatuses") or ()
-    prepared = {s["name"] for s in statuses if (s.get("state") or {}).get("terminated")}
+    prepared = {s["name"] for s in statuses if "terminated" in (s.get("state") or {})}
     steady: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     peaks: list[dict[str, list[int]]] = []
     inits = len(pod["spec"].get("initContainers") or ())
