@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from federation.core.devices.cards import HostUse
 from federation.core.devices.fleet_answers import Answers
+from federation.core.devices.fleet_kinds import Kinds
 from federation.core.devices.fleet_table import Table
 from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
 from federation.core.devices.fleet_use import less, more
@@ -20,12 +21,12 @@ _SHAPES_KEPT = 512
 
 class Fleet:
     """See the module. Hosts are known by name; a host counts as it was last `put`, and with what
-    was taken since.
+    was taken since. Fleets whose scores are compared share strategy and kinds.
     """
 
-    def __init__(self, strategy: Strategy) -> None:
+    def __init__(self, strategy: Strategy, kinds: Kinds | None = None) -> None:
         self._strategy = strategy
-        self._table = Table()
+        self._table = Table(kinds or Kinds())
         self._answers: dict[Shape, Answers] = {}
 
     def put(self, name: str, use: HostUse, room: Room) -> None:

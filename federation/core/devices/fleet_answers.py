@@ -23,9 +23,8 @@ class Answers:
         self._strategy = strategy
         self._plain = is_plain(shape)
         self._asks: tuple[Ask, ...] = ()
-        self._kinds = -1
+        self._basis: tuple[int, int] | None = None
         self._version = self._labels = -1
-        self._strategy_version = -1
         self.score: Floats = np.zeros(0)
         self._cards: Bools = np.zeros((0, 0), np.bool_)
         self._why: Ints = np.zeros(0, np.int64)
@@ -34,10 +33,10 @@ class Answers:
     def refresh(self) -> None:
         """Work out again what changed since the last time."""
         table = self._table
-        if (self._strategy_version, self._kinds) != (self._strategy.version, len(table.kinds)):
-            self._asks = asks_of(self._shape, table.kinds)
-            self._strategy_version, self._kinds = self._strategy.version, len(table.kinds)
-            self._version = -1
+        basis = (self._strategy.version, table.kinds.version)
+        if self._basis != basis:
+            self._basis, self._version = basis, -1
+            self._asks = asks_of(self._shape, table.kinds.cards)
         if self._version == table.version:
             return
         self._grow()

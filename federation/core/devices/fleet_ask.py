@@ -31,6 +31,7 @@ class Ask:
     cards: int
     cores: int
     mutex: bool
+    vendor: str
     allowed: Bools
     exact: Bools
     memory: Ints
@@ -91,6 +92,7 @@ def _ask(wants: CardWants, wishes: Wishes, kinds: Sequence[Card]) -> Ask:
         wants.cards,
         min(wants.cores, WHOLE_CORES),
         wishes.mutex,
+        wants.vendor,
         np.array([*possible, False]),
         np.array([*(e and a for e, a in zip(exact, allowed, strict=True)), False]),
         np.array([*memory, 0]),

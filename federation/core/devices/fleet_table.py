@@ -7,12 +7,13 @@ apart by what is used of them (vendor, model, size, mode): what a pod asks is re
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from federation.core.devices.cards import Amount, Card, HostUse
+from federation.core.devices.fleet_kinds import Kinds
 from federation.core.devices.fleet_types import Room
 
 Ints = NDArray[np.int64]
@@ -42,7 +43,7 @@ class View:
     used: Ints
     cpu: Ints
     cpu_total: Ints
-    kinds: Sequence[Card]
+    kinds: Kinds
 
     def of(self, chosen: Ints | Bools) -> View:
         """Some of the hosts."""
@@ -61,10 +62,9 @@ class View:
 class Table:
     """The columns. Every change of a row stamps it with a growing `version`."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Kinds) -> None:
         self.version = 0
-        self.kinds: list[Card] = []
-        self._kind_of: dict[object, int] = {}
+        self.kinds = kinds
         self.row_of: dict[str, int] = {}
         self.names: list[str] = []
         self.uses: list[HostUse | None] = []
@@ -91,8 +91,9 @@ class Table:
         row = self.row_of.get(name)
         if row is None:
             row = self._new_row(name)
-        old = self.rooms[row]
-        fresh = self.uses[row] is None
+        old, before = self.rooms[row], self.uses[row]
+        if before is None or before.host.cards != use.host.cards:
+            self.kinds.count(before.host.cards if before else (), use.host.cards)
         self.uses[row], self.rooms[row] = use, room
         self._write_cards(row, use)
         for column in self._free.values():
@@ -100,9 +101,13 @@ class Table:
         for resource, amount in room.free.items():
             self._column(resource)[row] = amount
         self._touch(row)
-        if fresh or (old.labels, old.taints, old.ready) != (room.labels, room.taints, room.ready):
+        if before is None or (old.labels, old.taints, old.ready) != (
+            room.labels,
+            room.taints,
+            room.ready,
+        ):
             self.relabelled[row] = self.version
-        if fresh:
+        if before is None:
             self._cpu_total[row] = 0
         self._cpu_total[row] = max(int(self._cpu_total[row]), room.free.get("cpu", 0))
         return row
@@ -112,6 +117,8 @@ class Table:
         row = self.row_of.pop(name, None)
         if row is None:
             return
+        before = self.uses[row]
+        self.kinds.count(before.host.cards if before else (), ())
         self.uses[row] = None
         self.rooms[row] = _GONE
         self._cards[:, row] = 0
@@ -215,18 +222,7 @@ class Table:
         held = use.use(card.uuid)
         shut = use.fence or held.fence or held.closed or card.cordoned or not card.healthy
         total = Amount(card.slots, card.memory_mib, card.cores)
-        self._cards[:, row, column] = (self._kind(card), not shut, *total, *held.amount)
-
-    def _kind(self, card: Card) -> int:
-        key = (
-            *(card.vendor, card.model, card.memory_mib, card.cores),
-            *(card.slots, card.mode, card.profiles, card.sizes),
-        )
-        number = self._kind_of.get(key)
-        if number is None:
-            number = self._kind_of[key] = len(self.kinds)
-            self.kinds.append(replace(card, uuid="", index=0, numa=0, healthy=True, cordoned=False))
-        return number
+        self._cards[:, row, column] = (self.kinds.number(card), not shut, *total, *held.amount)
 
 
 _GONE = Room({}, ready=False)

@@ -18,7 +18,7 @@ from federation.core.devices.cards import Card
 from federation.core.devices.fleet_ask import Ask, asks_of
 from federation.core.devices.fleet_table import CORES, MEMORY, SLOTS, Bools, Floats, Ints, View
 from federation.core.devices.fleet_types import Shape
-from federation.core.devices.mix import Typical
+from federation.core.devices.mix import Typical, Usual
 from federation.core.devices.wants import ContainerWants, PodWants, Wishes
 
 MILLI = 1000.0
@@ -49,10 +49,10 @@ class Fragments:
     the CPU that a host has free.
     """
 
-    def __init__(self, usual: Sequence[tuple[Typical, float]], kinds: Sequence[Card]) -> None:
+    def __init__(self, usual: Usual, kinds: Sequence[Card]) -> None:
         groups: dict[object, tuple[Ask, list[tuple[int, float]]]] = {}
         for shape, weight in usual:
-            for ask in asks_of(_shape(shape), kinds):
+            for ask in asks_of(shape_of(shape), kinds):
                 key = (ask.cards, ask.cores, ask.memory.tobytes(), ask.allowed.tobytes())
                 groups.setdefault(key, (ask, []))[1].append((shape.cpu_milli, weight))
         asks = [ask for ask, _ in groups.values()]
@@ -108,7 +108,8 @@ class Fragments:
         return np.asarray((weights * sums * (counts >= self._cards)).sum(axis=-1))
 
 
-def _shape(seen: Typical) -> Shape:
+def shape_of(seen: Typical) -> Shape:
+    """A shape that asks the same."""
     cards = (seen.wants,) if seen.wants else ()
     wishes = Wishes(seen.use_models, seen.avoid_models)
     return Shape(PodWants((ContainerWants("", cards=cards),), wishes))

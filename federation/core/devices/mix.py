@@ -24,9 +24,14 @@ class Typical(NamedTuple):
     avoid_models: tuple[str, ...] = ()
 
 
+Usual = tuple[tuple[Typical, float], ...]
+"""Shapes with their part of the whole."""
+
+
 class Mix:
-    """How often each shape was asked. What a strategy goes by (`usual`) changes only each time
-    the count has grown by a quarter, and with it `version`, so that scores can be kept meanwhile.
+    """How often each shape was asked. What a strategy goes by changes only each time the count has
+    grown by a quarter, and with it `version`, so that scores can be kept meanwhile: `usual`, the
+    popular shapes, and `all`.
     """
 
     def __init__(self, counts: Mapping[Typical, int] | None = None, *, fixed: bool = False) -> None:
@@ -36,7 +41,7 @@ class Mix:
         self._fixed = fixed
         self._due = max(_FIRST, self._total * _GROWTH)
         self.version = 0
-        self.usual = _usual(self._counts)
+        self._publish()
 
     @classmethod
     def of(cls, shapes: Iterable[Shape], *, fixed: bool = True) -> Mix:
@@ -52,8 +57,12 @@ class Mix:
             self._total += 1
         if self._total >= self._due:
             self._due = self._total * _GROWTH
-            self.usual = _usual(self._counts)
             self.version += 1
+            self._publish()
+
+    def _publish(self) -> None:
+        self.usual: Usual = _usual(self._counts)
+        self.all: Usual = tuple((s, n / self._total) for s, n in self._counts.items())
 
 
 def typical(shape: Shape) -> tuple[Typical, ...]:
@@ -67,7 +76,7 @@ def typical(shape: Shape) -> tuple[Typical, ...]:
     return found or (Typical(cpu, None),)
 
 
-def _usual(counts: Counter[Typical]) -> tuple[tuple[Typical, float], ...]:
+def _usual(counts: Counter[Typical]) -> Usual:
     """The most popular shapes that make up the usual share, with their part of these."""
     total, chosen, seen = sum(counts.values()), [], 0
     for shape, count in sorted(counts.items(), key=_rank, reverse=True):
