@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from federation.api.configuration_devices import device_rules
 from federation.api.configuration_model import FRAMEWORKS, STRATEGIES, Configuration
 from federation.api.configuration_spelling import Notice, flatten
 from federation.api.duration import parse_duration, seconds
@@ -176,6 +177,7 @@ def to_resource_rules(configuration: Configuration) -> ResourceRules:
             )
             for rule in resources.transformations
         ),
+        device_rules(resources.device_class_mappings, configuration.feature_gates),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
+from federation.api.configuration_devices import DeviceClassMappings
 from federation.api.duration import Duration, parse_duration
 from federation.api.fields import Count, LabelKey, LabelValue, ResourceName
 from federation.api.meta import ObjectMeta, WireModel
@@ -158,7 +159,7 @@ class Resources(WireModel):
         default_factory=list
     )
     quota_check_strategy: UndeclaredResources = UndeclaredResources.BLOCK
-    device_class_mappings: list[Section] = Field(default_factory=list)
+    device_class_mappings: DeviceClassMappings = Field(default_factory=list)
 
 
 class WorkloadRetention(WireModel):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
+from federation.core.devices.claims import DeviceRules
+
 
 class StopPolicy(StrEnum):
     """Hold keeps what runs and admits nothing new; HoldAndDrain evicts as well."""
@@ -163,10 +165,13 @@ class Transformation:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
-    """What the requests of pods become before quota is asked for: prefixes first, then rules."""
+    """What the requests of pods become before quota is asked for: prefixes first, then rules;
+    `devices` is for claims, to which neither applies.
+    """
 
     excluded_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
+    devices: DeviceRules = field(default_factory=DeviceRules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from federation.core.limit_range import CONTAINER, POD, Wants, excess, violations
 from federation.core.quantity import QuantityError
+from federation.jobs.claims import claim_problems
 from federation.jobs.containers import NO_DEFAULTS, Pod, PodDefaults, exact, read_pod
 from federation.jobs.topology import topology_request
 
@@ -52,6 +53,7 @@ def _of_template(template: Json, count: int, defaults: PodDefaults) -> Iterator[
         yield f"a resource request is not valid: {error}"
         return
     yield from _of_pod(pod, defaults)
+    yield from claim_problems(spec, pod.requests(), defaults.claims)
 
 
 def _of_pod(pod: Pod, defaults: PodDefaults) -> Iterator[str]:

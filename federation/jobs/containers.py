@@ -12,6 +12,7 @@ from federation.core.limit_range import CONTAINER, LimitItem, Limits, Wants, def
 from federation.core.policies import ResourceRules
 from federation.core.quantity import QuantityError, exact_quantity
 from federation.core.requests import NOTHING, Exact
+from federation.jobs.claims import Claims
 
 Json = dict[str, Any]
 
@@ -29,12 +30,14 @@ class PodDefaults:
     """What a namespace, a cluster and the configuration make of the requests of pods.
 
     `limits` are the LimitRange items of the namespace by kind, `overheads` what a pod of each
-    RuntimeClass costs besides its containers, `rules` the transformations.
+    RuntimeClass costs besides its containers, `rules` the transformations. `claims` is None where
+    nothing is known of devices: claims count nothing then.
     """
 
     limits: Limits = field(default_factory=dict)
     overheads: Mapping[str, Exact] = field(default_factory=dict)
     rules: ResourceRules = field(default_factory=ResourceRules)
+    claims: Claims | None = None
 
 
 NO_DEFAULTS = PodDefaults()

@@ -8,6 +8,7 @@ from typing import Any
 from federation.core.quantity import Resources
 from federation.core.requests import chargeable
 from federation.core.types import PodSet, Taint, Term, Toleration, TopologyRequest
+from federation.jobs.claims import with_claims
 from federation.jobs.containers import NO_DEFAULTS, PodDefaults, read_pod
 from federation.jobs.topology import topology_request
 
@@ -54,10 +55,12 @@ def pod_requests(spec: Json, defaults: PodDefaults | None = None) -> Resources:
     """What quota has to be found for one pod.
 
     What the scheduler reserves (containers, init containers, sidecars, overhead and pod-level
-    resources, see `containers`), then excluded prefixes and transformations. Raises QuantityError.
+    resources, see `containers`), then excluded prefixes and transformations, and beside that its
+    claims (`claims`). Raises QuantityError.
     """
     given = defaults or NO_DEFAULTS
-    return chargeable(read_pod(spec, given).requests(), given.rules)
+    requests = read_pod(spec, given).requests()
+    return with_claims(chargeable(requests, given.rules), spec, requests, given.claims)
 
 
 def _required_terms(spec: Json) -> tuple[Term, ...]:

@@ -1,0 +1,177 @@
+"""Objects of `resource.k8s.io/v1` from the wire. Raises ValueError for what cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from federation.core.devices.claims import (
+    Alternatives,
+    Attribute,
+    Capacity,
+    ClaimSpec,
+    Device,
+    DeviceClass,
+    DeviceRequest,
+    DeviceTaint,
+    Mode,
+    qualified,
+)
+from federation.core.devices.claims_cel_values import version
+from federation.core.devices.claims_pools import PoolSlice
+from federation.core.quantity import QuantityError, exact_quantity
+
+Json = dict[str, Any]
+
+
+def read_template(obj: Json) -> ClaimSpec:
+    """What claims made of a ResourceClaimTemplate ask for."""
+    return read_claim(_map(obj.get("spec")))
+
+
+def read_claim(obj: Json) -> ClaimSpec:
+    """What a ResourceClaim asks for, by its `spec`."""
+    devices = _map(_map(obj.get("spec")).get("devices"))
+    requests = (_map(item) for item in _list(devices.get("requests")))
+    return ClaimSpec(tuple((str(item.get("name", "")), _request(item)) for item in requests))
+
+
+def _request(item: Json) -> DeviceRequest | Alternatives:
+    if item.get("firstAvailable"):
+        return Alternatives(tuple(_exact(_map(part)) for part in _list(item["firstAvailable"])))
+    if not item.get("exactly"):
+        raise ValueError("a request has neither exactly nor firstAvailable")
+    return _exact(_map(item["exactly"]))
+
+
+def _exact(item: Json) -> DeviceRequest:
+    capacity = _map(_map(item.get("capacity")).get("requests"))
+    return DeviceRequest(
+        device_class=str(item.get("deviceClassName") or ""),
+        count=_int(item.get("count"), 1),
+        selectors=_selectors(item),
+        capacity=tuple(sorted((name, _amount(name, value)) for name, value in capacity.items())),
+        mode=str(item.get("allocationMode") or Mode.EXACT_COUNT.value),
+        admin_access=item.get("adminAccess") is True,
+    )
+
+
+def _selectors(item: Json) -> tuple[str, ...]:
+    wire = (_map(entry).get("cel") for entry in _list(item.get("selectors")))
+    return tuple(str(_map(cel).get("expression", "")) for cel in wire if cel)
+
+
+def read_class(obj: Json) -> DeviceClass:
+    """A DeviceClass."""
+    meta, spec = _map(obj["metadata"]), _map(obj.get("spec"))
+    return DeviceClass(
+        str(meta["name"]),
+        _selectors(spec),
+        str(spec.get("extendedResourceName") or ""),
+        str(meta.get("creationTimestamp") or ""),
+    )
+
+
+def read_slice(obj: Json) -> PoolSlice:
+    """A ResourceSlice. A device that stands on no single node has no `node`."""
+    spec = _map(obj.get("spec"))
+    pool, driver = _map(spec.get("pool")), str(spec["driver"])
+    node = str(spec.get("nodeName") or "")
+    name = str(pool["name"])
+    devices = (_map(item) for item in _list(spec.get("devices")))
+    return PoolSlice(
+        driver,
+        name,
+        _int(pool.get("generation"), 0),
+        _int(pool.get("resourceSliceCount"), 1),
+        tuple(_device(item, driver, name, node) for item in devices),
+    )
+
+
+def _device(item: Json, driver: str, pool: str, node: str) -> Device:
+    attributes = _map(item.get("attributes")).items()
+    capacity = _map(item.get("capacity")).items()
+    return Device(
+        driver,
+        pool,
+        str(item["name"]),
+        str(item.get("nodeName") or node),
+        {qualified(name, driver): _attribute(_map(value)) for name, value in attributes},
+        {qualified(name, driver): _capacity(name, _map(value)) for name, value in capacity},
+        item.get("allowMultipleAllocations") is True,
+        tuple(_taint(_map(entry)) for entry in _list(item.get("taints"))),
+        _counters(map(_map, _list(item.get("consumesCounters")))),
+    )
+
+
+def _attribute(value: Json) -> Attribute:
+    for plain in (value.get("string"), value.get("bool")):
+        if isinstance(plain, str | bool):
+            return plain
+    if "int" in value:
+        return _int(value["int"], 0)
+    if "version" in value:
+        return version(str(value["version"]))
+    raise ValueError("an attribute has none of string, int, bool and version")
+
+
+def _capacity(name: str, item: Json) -> Capacity:
+    policy = _map(item.get("requestPolicy"))
+    limits = _map(policy.get("validRange"))
+    return Capacity(
+        _amount(name, item["value"]),
+        _some(name, policy.get("default")),
+        tuple(sorted(_amount(name, value) for value in _list(policy.get("validValues")))),
+        _some(name, limits.get("min")),
+        _some(name, limits.get("max")),
+        _some(name, limits.get("step")),
+    )
+
+
+def _counters(entries: Iterable[Json]) -> dict[str, Fraction]:
+    found: dict[str, Fraction] = {}
+    for entry in entries:
+        for name, item in _map(entry.get("counters")).items():
+            amount = _amount(name, _map(item)["value"])
+            found[name] = max(amount, found.get(name, amount))
+    return found
+
+
+def _taint(item: Json) -> DeviceTaint:
+    return DeviceTaint(*(str(item.get(key) or "") for key in ("key", "value", "effect")))
+
+
+def _some(name: str, value: object) -> Fraction | None:
+    return None if value is None else _amount(name, value)
+
+
+def _amount(name: str, value: object) -> Fraction:
+    try:
+        return exact_quantity(str(value))
+    except QuantityError as error:
+        raise QuantityError(f"{name}: {error}") from None
+
+
+def _int(value: object, default: int) -> int:
+    if value is None:
+        return default
+    if type(value) is not int:
+        raise ValueError(f"{str(value)[:64]!r} is not a whole number")
+    return value
+
+
+def _map(value: object) -> Json:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{str(value)[:64]!r} stands where an object belongs")
+    return dict(value)
+
+
+def _list(value: object) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"{str(value)[:64]!r} stands where a list belongs")
+    return value
