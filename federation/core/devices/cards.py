@@ -32,8 +32,9 @@ class Card:
     """One physical card. `vendor` is the short word of its device plugin (NVIDIA, DCU, MLU, ...);
     `model` the type text it registers. `slots` is how many containers may share it.
     `profiles` are there if it is in MIG mode. A card of mode WHOLE or INSTANCE is given out whole
-    or not at all; those and slices cannot be chosen by UUID. `sizes`, ascending, are the shares of memory that
-    it is cut to; empty if a share may have any size.
+    or not at all; those and slices cannot be chosen by UUID. `sizes`, ascending, are the shares of
+    memory that it is cut to; empty if a share may have any size. `units` are the compute units
+    that 100 cores are, where a vendor writes those on pods; else 0.
     """
 
     uuid: str
@@ -49,6 +50,7 @@ class Card:
     cordoned: bool = False
     profiles: tuple[MigProfile, ...] = ()
     sizes: tuple[int, ...] = ()
+    units: int = 0
 
     def offers(self, memory_mib: int, percent: int, profile: str) -> bool:
         """Whether it is the sort of card that such a request may get, full or not."""

@@ -42,12 +42,13 @@ def decode(text: str, vendor: Vendor) -> tuple[Card, ...]:
     """The cards of a registration, in order of index.
 
     JSON and the colon form are told apart by the text, since old plugins of every vendor write
-    the latter. A UUID that is there twice is an error.
+    the latter. A UUID that is there twice is an error. `migtemplate`, by which HAMi before 2.10
+    tells how it cuts MIG cards as a whole, is not read: such cards come without profiles.
     """
     bounded(text)
     if vendor.form is Form.METAX:
         cards = _entries(text, vendor, _metax)
-    elif text.lstrip()[:1] in ("[", "{", "n"):
+    elif text.lstrip()[:1] in ("[", "{") or text.strip() == "null":
         cards = _entries(text, vendor, _card)
     else:
         cards = _colon(text, vendor)
@@ -57,13 +58,6 @@ def decode(text: str, vendor: Vendor) -> tuple[Card, ...]:
             raise UndecodableError(f"the card {shown(card.uuid)} is there twice")
         seen.add(card.uuid)
     return tuple(sorted(cards, key=lambda card: card.index))
-
-
-def is_legacy_mig(text: str) -> bool:
-    """Whether it is of a plugin before HAMi 2.10 that cuts cards by whole templates, which is not
-    counted here: such cards come without profiles.
-    """
-    return '"migtemplate"' in text
 
 
 Read = Callable[[Mapping[str, Any], Vendor, int], Card]
@@ -85,13 +79,14 @@ def _card(item: Mapping[str, Any], vendor: Vendor, _: int) -> Card:
         vendor=vendor.key,
         model=words(item, "type"),
         memory_mib=integer(item, "devmem"),
-        cores=integer(item, "devcore"),
+        cores=100 if vendor.compute_units else integer(item, "devcore"),
         slots=integer(item, "count"),
         index=integer(item, "index"),
         numa=integer(item, "numa", -INT32),
         mode=words(item, "mode") or HAMI_CORE,
         healthy=flag(item, "health"),
         profiles=_profiles(listed(item.get("migProfiles"), "migProfiles")),
+        units=integer(item, "devcore") if vendor.compute_units else 0,
     )
 
 
@@ -197,7 +192,7 @@ def _item(card: Card) -> dict[str, Any]:
         "index": card.index,
         "count": card.slots,
         "devmem": card.memory_mib,
-        "devcore": card.cores,
+        "devcore": card.units or card.cores,
         "type": card.model,
         "numa": card.numa,
         "mode": card.mode,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from federation.core.devices.vendors import Form, Quantity, Vendor, Vendors
+from federation.core.devices.vendors import Form, Note, Quantity, Vendor, Vendors
 
 NVIDIA: Final = Vendor(
     key="NVIDIA",
@@ -30,6 +30,7 @@ NVIDIA: Final = Vendor(
     register="hami.io/node-nvidia-register",
     form=Form.JSON,
     capacity_id="nvidia",
+    model_word="NVIDIA",
     handshake="hami.io/node-handshake",
     to_allocate="hami.io/vgpu-devices-to-allocate",
     allocated="hami.io/vgpu-devices-allocated",
@@ -49,6 +50,8 @@ CAMBRICON: Final = Vendor(
     capacity_id="cambricon-mlu",
     to_allocate="hami.io/cambricon-mlu-devices-to-allocate",
     allocated="hami.io/cambricon-mlu-devices-allocated",
+    note=Note.DSMLU,
+    note_key="CAMBRICON_DSMLU_PROFILE",
     use_uuids="cambricon.com/use-gpuuuid",
     avoid_uuids="cambricon.com/nouse-gpuuuid",
 )
@@ -95,6 +98,8 @@ METAX_SHARED: Final = Vendor(
     form=Form.METAX,
     to_allocate="hami.io/metax-sgpu-devices-to-allocate",
     allocated="hami.io/metax-sgpu-devices-allocated",
+    note=Note.METAX,
+    note_key="metax-tech.com/gpu-devices-allocated",
     use_uuids="metax-tech.com/use-gpuuuid",
     avoid_uuids="metax-tech.com/nouse-gpuuuid",
 )
@@ -112,6 +117,8 @@ MOORE_THREADS: Final = Vendor(
     totals=True,
     capacity_id="mthreads",
     allocated="hami.io/mthreads-vgpu-devices-allocated",
+    note=Note.INDICES,
+    note_key="mthreads.com/gpu-index",
     use_uuids="mthreads.ai/use-gpuuuid",
     avoid_uuids="mthreads.ai/nouse-gpuuuid",
 )
@@ -122,8 +129,11 @@ KUNLUN: Final = Vendor(
     default_cores=100,
     only_whole=True,
     capacity_id="kunlun",
+    groups_of_numa=2,
     capacity_mib=98304,
     allocated="hami.io/kunlun-allocated",
+    note=Note.INDICES,
+    note_key="BAIDU_COM_DEVICE_IDX",
     use_uuids="baidu.com/use-gpuuuid",
     avoid_uuids="baidu.com/nouse-gpuuuid",
 )
@@ -167,6 +177,7 @@ AMD: Final = Vendor(
     to_allocate="hami.io/amd-devices-to-allocate",
     allocated="hami.io/amd-devices-allocated",
     type_is_model=True,
+    compute_units=True,
     use_uuids="amd.com/use-gpu-uuid",
     avoid_uuids="amd.com/nouse-gpu-uuid",
     use_models="amd.com/use-gputype",
@@ -230,6 +241,8 @@ def ascend(word: str, templates: Mapping[int, str], whole_mib: int, nominal_mib:
         handshake=f"hami.io/node-handshake-{word}",
         to_allocate=f"hami.io/{word}-devices-to-allocate",
         allocated=f"hami.io/{word}-devices-allocated",
+        note=Note.ASCEND,
+        note_key=f"huawei.com/{word}",
         use_uuids=f"hami.io/use-{word}-uuid",
         avoid_uuids=f"hami.io/no-use-{word}-uuid",
     )

@@ -39,6 +39,20 @@ class Form(StrEnum):
     """The node's capacity only: cards have made-up UUIDs."""
 
 
+class Note(StrEnum):
+    """What a device plugin reads on a pod besides the allocation text."""
+
+    NONE = ""
+    ASCEND = "ascend"
+    """JSON of UUIDs with the name of the size, or the amounts in the soft split."""
+    DSMLU = "dsmlu"
+    """Cambricon's INDEX_CORES_UNITS of the first card."""
+    INDICES = "indices"
+    """Indices of the cards of the last container that has some."""
+    METAX = "metax"
+    """JSON of the cards of each container."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vendor:
     """One sort of card and how to ask for it.
@@ -73,6 +87,9 @@ class Vendor:
     exact_sizes: bool = False
     nominal_mib: int = 0
     card_cores: int = 100
+    compute_units: bool = False
+    """Whether cards register, and pods are given, compute units, while shares are asked in percent
+    of them (rounded down, at least 1)."""
     whole_if_many: bool = False
     """Whether several cards must be whole ones."""
     only_whole: bool = False
@@ -93,10 +110,18 @@ class Vendor:
     capacity_mib: int = 0
     """Memory of one card where the capacity does not tell."""
     capacity_slots: int = 100
+    groups_of_numa: int = 1
+    """How many NUMA nodes the cards are spread over, in order, where the capacity is all there is.
+    """
+    model_word: str = ""
+    """What HAMi looks for in the model of a card (d19). Here the annotation decides."""
     handshake: str = ""
     to_allocate: str = ""
     """Annotation of pods; '' if there is only `allocated`."""
     allocated: str = ""
+    note: Note = Note.NONE
+    note_key: str = ""
+    """What its device plugin reads besides, and in which annotation."""
     type_is_model: bool = False
     """Whether annotations of pods carry the model of the card instead of the key."""
     use_uuids: str = ""
