@@ -1,4 +1,10 @@
-"""The command: every mismatch in a line, then `N passed, M failed` as the last one."""
+"""Replay recorded decisions: every mismatch in a line, then `N passed, M failed` as the last one.
+
+Each document (a line of a file) is one unit, however many steps it has: it passes if nothing in it
+differs. Exit code 0 if none failed, 1 if some did, 2 if a file cannot be read. `admission` are
+scenarios of Kueue's admission, `vgpu` sequences of HAMi's scheduler; where the product knowingly
+differs is listed with the reason in excepted.json and vgpu_differences.json beside this.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +12,30 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.conformance.admission import Outcome, replay
+from bench.conformance import admission, vgpu
+from bench.conformance.outcome import Outcome
 
 EXCEPTED = Path(__file__).parent / "excepted.json"
 """Scenario ids with the reason why the recorded decision is not the only right one."""
 
+KINDS: dict[str, Callable[[dict[str, Any]], Outcome]] = {
+    "admission": lambda scenario: asyncio.run(admission.replay(scenario)),
+    "vgpu": vgpu.replay,
+}
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Replay the files; 0 if every scenario passed or is excepted."""
-    parser = argparse.ArgumentParser(prog="python -m bench.conformance", description=__doc__)
-    parser.add_argument("kind", choices=["admission"])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.conformance",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kind", choices=sorted(KINDS))
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     try:
@@ -27,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(f"cannot be read: {error}", file=sys.stderr)
         return 2
-    outcomes = [asyncio.run(replay(scenario)) for scenario in scenarios]
+    outcomes = [KINDS[options.kind](scenario) for scenario in scenarios]
     return _report(outcomes, json.loads(EXCEPTED.read_text())[options.kind])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bench.conformance.outcome import Outcome
 from federation.api import convert
 from federation.api.names import Label
 from federation.core.cycle import Decision, Fit, Preempt, Wait
@@ -30,15 +31,6 @@ MOST_STEPS = 5000
 """Cycles and evictions after which a phase is taken not to come to rest."""
 APART_S = 2.0
 """Workloads of a scenario never share a second."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came out differently: `mismatches` fail the scenario, `hints` do not."""
-
-    scenario: str
-    mismatches: list[str] = field(default_factory=list)
-    hints: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

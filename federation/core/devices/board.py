@@ -9,9 +9,11 @@ from federation.core.devices.cards import INSTANCE, MIG, Grant, HostUse, Slice
 from federation.core.devices.matching import barred
 from federation.core.devices.mig_table import MigTable, table_of
 from federation.core.devices.misfit import Code
+from federation.core.devices.vendor_table import VENDORS
 from federation.core.devices.wants import PodWants, Role, Wishes
 
 FULL = 100
+_ONE_SIZE = frozenset(vendor.key for vendor in VENDORS if vendor.one_size_per_card)
 
 
 class Demand(NamedTuple):
@@ -128,6 +130,8 @@ class Board:
             return Code.MEMORY
         if not share and demand.percent and card.memory_mib:
             return Code.MEMORY  # rounded down to 0, which would mean no limit at all
+        if slots and card.vendor in _ONE_SIZE and self.memory[number] != slots * share:
+            return Code.SIZE
         if cores:
             return Code.CORES if used + cores > card.cores else ""
         return Code.NO_CORES_LEFT if used >= card.cores else ""

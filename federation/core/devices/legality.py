@@ -17,31 +17,33 @@ def check(use: HostUse, wants: PodWants, allocation: Allocation) -> str:
     demands = demands_of(wants)
     if use.fence and demands:
         return f"host {use.host.name} takes nothing new: {use.fence}"
-    for number, container in enumerate(wants.containers):
-        vendors = {asked.vendor for asked in container.cards}
-        for grant in allocation[number]:
-            if not vendors:
-                return f"container {container.name} asks for no cards and is given {grant.uuid}"
     checker = _Checker(use, wants)
     picks: list[Picks] = []
+    left = [list(grants) for grants in allocation]
     for number, demand in enumerate(demands):
-        mine = _of_demand(wants, demand, allocation)
-        chosen = checker.meet(demand, mine)
+        chosen = checker.meet(demand, _of_demand(wants, demand, left[demand.container]))
         if isinstance(chosen, str):
             return f"container {wants.containers[demand.container].name}: {chosen}"
         picks.append(chosen)
         if ends_init(demands, number):
             for pick in of_container(demands, picks, number):
                 checker.board.count(pick, -1)
+    for container, grants in zip(wants.containers, left, strict=True):
+        if grants:
+            return f"container {container.name}: is given {grants[0].uuid} beyond what it asks for"
     return ""
 
 
-def _of_demand(wants: PodWants, demand: Demand, allocation: Allocation) -> list[Grant]:
-    """All grants of a container that asks for one vendor, else those of the demand's vendor."""
-    grants = allocation[demand.container]
-    if len(wants.containers[demand.container].cards) == 1:
-        return list(grants)
-    return [grant for grant in grants if grant.vendor == demand.vendor]
+def _of_demand(wants: PodWants, demand: Demand, left: list[Grant]) -> list[Grant]:
+    """Take from what is left of a container's grants what is for this demand: all, or if it has
+    several demands as many as are asked for of the vendor.
+    """
+    mine = left[:]
+    if len(wants.containers[demand.container].cards) > 1:
+        mine = [grant for grant in left if grant.vendor == demand.vendor][: demand.cards]
+    for grant in mine:
+        left.remove(grant)
+    return mine
 
 
 class _Checker:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """HAMi's words for why a card, or the host, is refused; FENCED and SEARCH are our own."""
+    """HAMi's words for why a card, or the host, is refused; FENCED, SIZE and SEARCH are our own."""
 
     UNHEALTHY = "CardNotHealth"
     CORDONED = "CardCordoned"
@@ -19,6 +19,7 @@ class Code(StrEnum):
     SLOTS = "CardTimeSlicingExhausted"
     EXCLUSIVE = "ExclusiveDeviceAllocateConflict"
     MEMORY = "CardInsufficientMemory"
+    SIZE = "CardSizeMismatch"
     CORES = "CardInsufficientCore"
     NO_CORES_LEFT = "CardComputeUnitsExhausted"
     MIG = "CardMigTopologyInfeasible"
@@ -38,6 +39,7 @@ _SENTENCES: Mapping[str, str] = {
     Code.SLOTS: "shared by as many containers as they may be",
     Code.EXCLUSIVE: "in use though a card of its own is asked for, or held by one who asked so",
     Code.MEMORY: "short of memory",
+    Code.SIZE: "cut to shares of another size",
     Code.CORES: "short of compute",
     Code.NO_CORES_LEFT: "without any compute left",
     Code.MIG: "without a free place for a MIG profile that is large enough",

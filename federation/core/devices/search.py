@@ -19,11 +19,27 @@ from federation.core.devices.pairs import best_set, pair_sum
 from federation.core.devices.wants import Role
 
 Picks = tuple[Pick, ...]
+Ranked = tuple[Any, int]
+"""A card by its number, after its rank."""
 
 
-def ranked(board: Board, demand: Demand, order: CardOrder) -> list[int]:
+def choices(board: Board, demand: Demand, order: CardOrder) -> Iterator[Picks]:
+    """All ways to meet a demand, the preferred first, but one of each likeness.
+
+    Each is already taken on the board when it is yielded, and given back when the next is asked
+    for.
+    """
+    for cards in _groups(board, demand, _ranked(board, demand, order)):
+        if demand.cards > 1:
+            numbers = _connected(board, demand, cards, order)
+        else:
+            numbers = [number for _, number in cards]
+        yield from _sets(board, demand, numbers, 0, demand.cards, (), set())
+
+
+def _ranked(board: Board, demand: Demand, order: CardOrder) -> list[Ranked]:
     """The cards that could give what is asked of one, the preferred first."""
-    found: list[tuple[Any, int]] = []
+    found: list[Ranked] = []
     vendor, key = demand.vendor, order.key
     lonely = order.pairs and demand.cards == 1
     for number, card in enumerate(board.cards):
@@ -40,28 +56,29 @@ def ranked(board: Board, demand: Demand, order: CardOrder) -> list[int]:
         )
         found.append(((pair_sum(board.host, number), rank) if lonely else rank, number))
     found.sort()
-    return [number for _, number in found]
+    return found
 
 
-def choices(board: Board, demand: Demand, order: CardOrder) -> Iterator[Picks]:
-    """All ways to meet a demand, the preferred first, but one of each likeness.
-
-    Each is already taken on the board when it is yielded, and given back when the next is asked
-    for.
-    """
-    cards = ranked(board, demand, order)
-    for group in _groups(board, demand, cards):
-        if order.pairs and demand.cards > 1:
-            group = best_set(board.host, group, demand.cards)
-        yield from _sets(board, demand, group, 0, demand.cards, (), set())
-
-
-def _groups(board: Board, demand: Demand, cards: list[int]) -> list[list[int]]:
+def _groups(board: Board, demand: Demand, cards: list[Ranked]) -> list[list[Ranked]]:
     """The cards of each NUMA node, if all must be of one."""
     if not demand.one_numa or demand.cards == 1:
         return [cards]
-    nodes = dict.fromkeys(board.cards[number].numa for number in cards)
-    return [[number for number in cards if board.cards[number].numa == node] for node in nodes]
+    nodes = dict.fromkeys(board.cards[number].numa for _, number in cards)
+    return [[card for card in cards if board.cards[card[1]].numa == node] for node in nodes]
+
+
+def _connected(board: Board, demand: Demand, cards: list[Ranked], order: CardOrder) -> list[int]:
+    """The best connected first: of all cards if that is asked for, else of those that rank equal
+    where the last is taken.
+    """
+    numbers = [number for _, number in cards]
+    if demand.cards >= len(cards):
+        return numbers
+    if order.pairs:
+        return best_set(board.host, numbers, demand.cards, 0, len(cards))
+    last = cards[demand.cards - 1][0]
+    equal = [position for position, (rank, _) in enumerate(cards) if rank == last]
+    return best_set(board.host, numbers, demand.cards, equal[0], len(equal))
 
 
 def _sets(
