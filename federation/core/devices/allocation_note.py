@@ -9,7 +9,7 @@ have cards belong, in order, to the containers that ask for some.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from federation.core.devices.cards import Allocation, Grant
@@ -23,7 +23,6 @@ from federation.core.devices.undecodable import (
     shown,
     whole,
 )
-from federation.core.devices.vendors import Vendor
 
 NODE: Final = "hami.io/vgpu-node"
 """Annotation and label: the node that the cards are of."""
@@ -103,29 +102,6 @@ def of_vendors(pods: Iterable[Allocation]) -> Allocation:
         for number, grants in enumerate(allocation):
             joined[number] += grants
     return tuple(joined)
-
-
-def of_vendor(allocation: Allocation, vendor: Vendor, models: Mapping[str, str]) -> Allocation:
-    """The grants of one vendor with the type word that its annotation carries; `models` are those
-    of the cards, by UUID.
-    """
-    return tuple(
-        tuple(
-            grant._replace(
-                vendor=models.get(grant.uuid, vendor.key) if vendor.type_is_model else vendor.key
-            )
-            for grant in grants
-            if grant.vendor == vendor.key
-        )
-        for grants in allocation
-    )
-
-
-def routed(allocation: Allocation, vendor: Vendor) -> Allocation:
-    """What stood in the annotation of a vendor, routed by its key whatever type word it carries."""
-    return tuple(
-        tuple(grant._replace(vendor=vendor.key) for grant in grants) for grants in allocation
-    )
 
 
 def physical(uuid: str) -> str:
