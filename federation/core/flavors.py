@@ -23,9 +23,11 @@ from federation.core.assignment import (
     most_severe,
     tries_next,
 )
+from federation.core.card_shares import CARD_MEMORY, Ask, ask_for, limited, priced, together
+from federation.core.devices.totals_quota import UnknownCard
 from federation.core.matching import affinity_matches, untolerated
 from federation.core.policies import PreemptionPolicy, Rules, UndeclaredResources
-from federation.core.quantity import MAX_AMOUNT, Resources, scale
+from federation.core.quantity import Resources, scale
 from federation.core.quota import QuotaNode
 from federation.core.reasons import Reason
 from federation.core.topology import FlavorTopology
@@ -97,12 +99,16 @@ def assign(
     search = _Search(market, tried, pinned)
     chosen: dict[int, _Part] = {}
     sizes = list(counts) if counts is not None else [pods.count for pods in pod_sets]
-    asked = [totals(pods, n, market.queue) for pods, n in zip(pod_sets, sizes, strict=True)]
+    queue, quotas = market.queue, market.rules.cards
+    asked = [
+        ask_for(pods, n, totals(pods, n, queue), queue, quotas)
+        for pods, n in zip(pod_sets, sizes, strict=True)
+    ]
     for members in groups(pod_sets):
-        choice = search.choose(
-            [pod_sets[i] for i in members], [asked[i] for i in members], members[0]
-        )
-        chosen |= {i: (pod_sets[i].name, sizes[i], asked[i], choice) for i in members}
+        choice = search.choose([asked[i] for i in members], members[0])
+        chosen |= {
+            i: (pod_sets[i].name, sizes[i], search.total(asked[i], choice), choice) for i in members
+        }
         if choice.mode is Mode.NO_FIT:
             break
     return _outcome(market, search, [chosen[i] for i in sorted(chosen)])
@@ -151,15 +157,12 @@ class _Search:
     reason: Reason = Reason.NO_MATCHING_FLAVOR
     """Of the pod sets that failed."""
 
-    def choose(self, sets: Sequence[PodSet], asked: Sequence[Resources], index: int) -> _Choice:
+    def choose(self, asks: Sequence[Ask], index: int) -> _Choice:
         """Choose flavors for pod sets that go together, and assume them."""
-        queue = self.market.queue
-        wanted = dict(asked[0])
-        for more in asked[1:]:
-            for name, amount in more.items():
-                wanted[name] = min(wanted.get(name, 0) + amount, MAX_AMOUNT)
+        queue, rules = self.market.queue, self.market.rules
+        wanted = together(asks)
         choice = _Choice(wanted)
-        self.pod_set = sets[0].name
+        self.pod_set = asks[0].pods.name
         start = self.tried[index] if index < len(self.tried) else {}
         group_reasons: list[Reason] = []
         for resource in sorted(wanted, key=scan_order):
@@ -167,13 +170,14 @@ class _Search:
                 continue
             group = next((g for g in queue.groups if resource in g.covered), None)
             if group is None:
-                if wanted[resource] and self.market.rules.undeclared is UndeclaredResources.BLOCK:
+                blocked = rules.undeclared is UndeclaredResources.BLOCK
+                if wanted[resource] and blocked and not limited(resource, asks, rules.cards):
                     text = f"resource {resource} unavailable in ClusterQueue"
                     self._lack(Lack(Reason.NO_MATCHING_FLAVOR, "", text, resource))
                     group_reasons.append(Reason.NO_MATCHING_FLAVOR)
                     choice.failed = True
                 continue
-            reason = self._scan(choice, group, sets, start.get(resource, -1) + 1)
+            reason = self._scan(choice, group, asks, start.get(resource, -1) + 1)
             if reason is not None:
                 group_reasons.append(reason)
         if choice.failed:  # nothing is kept of what others of its resources would have got
@@ -190,35 +194,38 @@ class _Search:
         self.lacks.append((self.pod_set, lack))
 
     def _scan(
-        self, choice: _Choice, group: ResourceGroup, sets: Sequence[PodSet], start: int
+        self, choice: _Choice, group: ResourceGroup, asks: Sequence[Ask], start: int
     ) -> Reason | None:
         """Find a flavor of one resource group; the mildest reason of those that are no good."""
         requests = {name: n for name, n in choice.requests.items() if name in group.covered}
+        sets = [ask.pods for ask in asks]
         fungibility = self.market.queue.fungibility
         best, best_flavor, last = WORST, "", start - 1
         misfits: list[Reason] = []
         best_grades: dict[str, Grade] = {}
+        best_requests: Resources = {}
         for last in range(start, len(group.flavors)):  # the last one looked at
             name = group.flavors[last].flavor
             if not self._allowed(name, sets, requests):
                 continue
-            lack = self._unsuitable(name, sets)
-            if lack is not None:
-                misfits.append(lack.reason)
-                self._lack(lack)
+            amounts = self._unsuitable(name, sets) or self._amounts(name, requests, asks)
+            if isinstance(amounts, Lack):
+                misfits.append(amounts.reason)
+                self._lack(amounts)
                 continue
-            grade, grades, reasons = self._grade(name, requests)
+            grade, grades, reasons = self._grade(name, amounts)
             if grade.mode is Mode.NO_FIT:
                 misfits.append(most_severe(reasons) or Reason.WAITING_FOR_QUOTA)
             if not tries_next(grade, fungibility):
-                best, best_flavor, best_grades = grade, name, grades
+                best, best_flavor, best_grades, best_requests = grade, name, grades, amounts
                 break
             if is_preferred(grade, best, fungibility.preference):
-                best, best_flavor, best_grades = grade, name, grades
+                best, best_flavor, best_grades, best_requests = grade, name, grades, amounts
         if not best_flavor:
             choice.failed = True
             return least_severe(misfits) or Reason.NO_MATCHING_FLAVOR
         at = -1 if last == len(group.flavors) - 1 else last
+        choice.requests.update(best_requests)
         for resource in requests:
             choice.flavors[resource] = best_flavor
             choice.grades[resource] = best_grades[resource]
@@ -238,6 +245,33 @@ class _Search:
             return Lack(Reason.NO_MATCHING_FLAVOR, name, f"flavor {name} not found")
         problem = self._topology_mismatch(flavor, sets) or _mismatch(sets, flavor)
         return Lack(Reason.NO_MATCHING_FLAVOR, name, problem) if problem else None
+
+    def _amounts(self, name: str, requests: Resources, asks: Sequence[Ask]) -> Resources | Lack:
+        """What is asked of a flavor: shares of cards are reckoned with its cards."""
+        shares = frozenset().union(*(ask.shares for ask in asks)) & requests.keys()
+        if not shares:
+            return requests
+        try:
+            found = [self._shares(ask, name) for ask in asks]
+        except UnknownCard as error:
+            text = f"{error} in flavor {name}: set its annotation {CARD_MEMORY}"
+            return Lack(Reason.NO_MATCHING_FLAVOR, name, text)
+        total = dict.fromkeys(shares, 0)
+        for ask, amounts in zip(asks, found, strict=True):
+            for share in shares:
+                total[share] += amounts.get(share, ask.total.get(share, 0))
+        return {**requests, **total}
+
+    def _shares(self, ask: Ask, flavor: str) -> Resources:
+        return priced(ask, self.market.flavors[flavor].cards, self.market.rules.cards)
+
+    def total(self, ask: Ask, choice: _Choice) -> Resources:
+        """What pods of a set are charged in all, with the flavors that were chosen."""
+        if not ask.shares:
+            return ask.total
+        chosen = {name: choice.flavors[name] for name in ask.shares if name in choice.flavors}
+        by_flavor = {flavor: self._shares(ask, flavor) for flavor in set(chosen.values())}
+        return ask.total | {name: by_flavor[flavor][name] for name, flavor in chosen.items()}
 
     def _topology_mismatch(self, flavor: ResourceFlavor, sets: Sequence[PodSet]) -> str:
         request = next((pods.topology for pods in sets if pods.topology), None)

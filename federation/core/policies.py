@@ -8,6 +8,11 @@ from enum import StrEnum
 from fractions import Fraction
 
 from federation.core.devices.claims import DeviceRules
+from federation.core.devices.totals_quota import CardQuotas, standard
+from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.vendors import Vendors
+
+_CARDS = standard(VENDORS)
 
 
 class StopPolicy(StrEnum):
@@ -105,6 +110,8 @@ class Rules:
     partial_admission: bool = True
     block_admission: bool = False
     """waitForPodsReady.blockAdmission: admit one after the pods of all others are ready."""
+    cards: CardQuotas = _CARDS
+    """What counts the shares of cards that pods hold."""
 
     @property
     def fair_sharing(self) -> bool:
@@ -166,12 +173,13 @@ class Transformation:
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
     """What the requests of pods become before quota is asked for: prefixes first, then rules;
-    `devices` is for claims, to which neither applies.
+    `devices` is for claims, to which neither applies. `vendors` are the names of cards.
     """
 
     excluded_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
     devices: DeviceRules = field(default_factory=DeviceRules)
+    vendors: Vendors = VENDORS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from federation.core.devices.cards import Card
 from federation.core.devices.wants import PodWants
 from federation.core.fair_usage import UsageState
 from federation.core.policies import (
@@ -161,6 +162,8 @@ class ResourceFlavor:
     tolerations: tuple[Toleration, ...] = ()
     topology: str = ""
     """Name of the Topology its nodes are arranged in; '' without topology-aware scheduling."""
+    cards: tuple[Card, ...] = ()
+    """Of each vendor that its nodes have cards of, one that is like the smallest."""
 
 
 Term = tuple[tuple[str, str, tuple[str, ...]], ...]
