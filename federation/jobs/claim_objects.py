@@ -19,6 +19,7 @@ from federation.core.devices.claims import (
     qualified,
 )
 from federation.core.devices.claims_cel_values import version
+from federation.core.devices.claims_holdings import Allocated, Result
 from federation.core.devices.claims_pools import PoolSlice
 from federation.core.quantity import QuantityError, exact_quantity
 
@@ -86,6 +87,45 @@ def read_slice(obj: Json) -> PoolSlice:
         _int(pool.get("generation"), 0),
         _int(pool.get("resourceSliceCount"), 1),
         tuple(_device(item, driver, name, node) for item in devices),
+    )
+
+
+def read_allocation(obj: Json) -> Allocated | None:
+    """What a ResourceClaim got; None if it has no allocation."""
+    meta, status = _map(obj["metadata"]), _map(obj.get("status"))
+    if not status.get("allocation"):
+        return None
+    allocation = _map(status["allocation"])
+    results = _list(_map(allocation.get("devices")).get("results"))
+    consumers = (_map(entry) for entry in _list(status.get("reservedFor")))
+    pods = sorted(str(entry["uid"]) for entry in consumers if entry.get("resource") == "pods")
+    return Allocated(
+        str(meta["uid"]),
+        str(meta.get("namespace") or ""),
+        tuple(pods),
+        _only_node(_map(allocation.get("nodeSelector"))),
+        tuple(_result(_map(item)) for item in results),
+    )
+
+
+def _only_node(selector: Json) -> str:
+    """The node that a selector names; '' if it does not name one."""
+    for term in map(_map, _list(selector.get("nodeSelectorTerms"))):
+        for match in map(_map, _list(term.get("matchFields"))):
+            values = _list(match.get("values"))
+            if match.get("key") == "metadata.name" and len(values) == 1:
+                return str(values[0])
+    return ""
+
+
+def _result(item: Json) -> Result:
+    consumed = _map(item.get("consumedCapacity"))
+    return Result(
+        str(item["driver"]),
+        str(item["pool"]),
+        str(item["device"]),
+        tuple(sorted((name, _amount(name, value)) for name, value in consumed.items())),
+        item.get("adminAccess") is True,
     )
 
 

@@ -45,6 +45,14 @@ class Inventory:
             )
         return self._matching[key]
 
+    def of_class(self, name: str) -> tuple[Device, ...]:
+        """All devices of a class; none if its selectors cannot be told."""
+        found = self.classes.get(name)
+        try:
+            return self.matching("", found.selectors) if found else ()
+        except ClaimError:
+            return ()
+
     def extended(self) -> Mapping[str, str]:
         """Extended resource to the class that serves it: of several the one created last."""
         return self._extended

@@ -1,0 +1,157 @@
+"""Published cards and allocated claims in the ledger that annotations are counted in too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from federation.core.devices.cards import Amount, Card, Grant, Host
+from federation.core.devices.claims import Device
+from federation.core.devices.claims_cards import NO_LIMIT, hosts, merged, numbers
+from federation.core.devices.claims_holdings import holdings_of, joined
+from federation.core.devices.claims_inventory import Inventory
+from federation.core.devices.claims_pools import complete
+from federation.core.devices.holding import Holding, State
+from federation.core.devices.wants import Role
+from federation.jobs.claim_objects import read_allocation, read_class, read_slice
+from tests.unit.jobs.claim_build import (
+    DRIVER,
+    allocated,
+    device,
+    device_class,
+    resource_slice,
+    result,
+)
+
+Json = dict[str, Any]
+NO_SCHEDULE = {"key": "broken", "effect": "NoSchedule"}
+TOLD = {"key": "warm", "effect": "None"}
+
+
+def published(*items: Json, node: str = "n1") -> tuple[Device, ...]:
+    return complete([read_slice(resource_slice("s", node, *items))])
+
+
+def by_key(devices: Iterable[Device]) -> dict[tuple[str, str, str], Device]:
+    return {found.key: found for found in devices}
+
+
+def held(claim: Json, *items: Json) -> list[Holding]:
+    found = read_allocation(claim)
+    assert found is not None
+    return holdings_of(found, by_key(published(*items)))
+
+
+def test_published_devices_are_cards_of_their_nodes() -> None:
+    found = hosts(published(device(1), device(0, taints=[NO_SCHEDULE]), device(2, taints=[TOLD])))
+    assert [card.uuid for card in found["n1"].cards] == ["GPU-0", "GPU-1", "GPU-2"]
+    assert [card.cordoned for card in found["n1"].cards] == [True, False, False]
+    assert found["n1"].cards[1] == Card(
+        "GPU-1", "NVIDIA", "NVIDIA A100-SXM4-40GB", 40960, 100, NO_LIMIT, 1
+    )
+
+
+def test_a_device_of_another_driver_is_no_card_and_can_be_counted() -> None:
+    nic = Device("nic.example.com", "n1", "nic-0", "n1")
+    found = Inventory(
+        (*published(device(0), device(1, allowMultipleAllocations=False)), nic),
+        [read_class(device_class())],
+    )
+    assert hosts([nic]) == {}
+    assert numbers(found) == {"n1": {"hami-gpu": 2}}
+    taken = [(DRIVER, "n1", "hami-gpu-0"), (DRIVER, "n1", "hami-gpu-1")]
+    assert numbers(found, taken) == {"n1": {"hami-gpu": 1}}
+
+
+def test_a_card_that_is_registered_and_published_is_one() -> None:
+    registered = Host("n1", (Card("GPU-0", "NVIDIA", "A100", 81920, 200, 10),))
+    found = merged(registered, hosts(published(device(0, taints=[NO_SCHEDULE]), device(1)))["n1"])
+    assert [card.uuid for card in found.cards] == ["GPU-0", "GPU-1"]
+    both = found.cards[0]
+    assert (both.memory_mib, both.cores, both.slots) == (40960, 100, 10)
+    assert both.cordoned
+    assert merged(registered, None) is registered
+
+
+SHARE = {"consumedCapacity": {"memory": "4Gi", f"{DRIVER}/cores": "30"}}
+
+
+def test_a_claim_holds_its_share() -> None:
+    (found,) = held(allocated("c1", result(0, **SHARE), result(1, **SHARE)), device(0), device(1))
+    assert (found.owner, found.namespace, found.host) == ("pod-1", "ns", "n1")
+    assert found.state is State.BOUND
+    assert found.charge() == {"GPU-0": Amount(1, 4096, 30), "GPU-1": Amount(1, 4096, 30)}
+
+
+def test_two_shares_of_one_card() -> None:
+    (found,) = held(allocated("c1", result(0, **SHARE), result(0, **SHARE)), device(0))
+    assert found.charge() == {"GPU-0": Amount(2, 8192, 60)}
+
+
+def test_without_a_share_it_holds_the_whole_card() -> None:
+    (found,) = held(allocated("c1", result(0)), device(0))
+    assert found.charge() == {"GPU-0": Amount(1, 40960, 100)}
+
+
+def test_fractions_of_a_mebibyte_are_rounded_up() -> None:
+    (found,) = held(allocated("c1", result(0, consumedCapacity={"memory": "1"})), device(0))
+    assert found.charge()["GPU-0"].memory_mib == 1
+
+
+def test_a_device_that_is_published_no_more_still_counts() -> None:
+    claim = allocated("c1", result(7, pool="pool", **SHARE), node="n9")
+    (found,) = held(claim)
+    assert found.host == "n9"
+    assert found.charge() == {f"{DRIVER}/pool/hami-gpu-7": Amount(1, 4096, 30)}
+    (found,) = held(allocated("c1", result(7, pool="n4", **SHARE)))
+    assert found.host == "n4"
+
+
+def test_what_holds_no_card() -> None:
+    assert held(allocated("c1", result(0, adminAccess=True)), device(0)) == []
+    assert held(allocated("c1", {**result(0), "driver": "nic.example.com"})) == []
+    assert read_allocation({"metadata": {"uid": "c"}, "status": {}}) is None
+
+
+def test_who_is_charged_for_a_shared_claim() -> None:
+    """One owner at any time: the pod, or the claim while several or none have it."""
+    owners = [
+        held(allocated("c1", result(0), pods=pods), device(0))[0].owner
+        for pods in ((), ("pod-2",), ("pod-2", "pod-1"))
+    ]
+    assert owners == ["c1", "pod-2", "c1"]
+
+
+def annotated(*cards: str) -> Holding:
+    """A pod by its annotations, with 1 GiB of each card."""
+    grants = tuple(Grant(uuid, "NVIDIA", 1024, 10) for uuid in cards)
+    return Holding("pod-1", "ns", "n1", (Role.APP,), (grants,), State.RUNNING)
+
+
+def test_a_card_by_annotation_and_by_claim_is_charged_once() -> None:
+    """As for the claim that the scheduler makes of an extended resource: the claim counts."""
+    claims = held(allocated("c1", result(0, **SHARE)), device(0))
+    (found,) = joined(annotated("GPU-0"), claims)
+    assert found.charge() == {"GPU-0": Amount(1, 4096, 30)}
+    assert found.state is State.RUNNING
+    assert found.deadline is None
+
+
+def test_cards_of_both_worlds_add_up() -> None:
+    claims = held(allocated("c1", result(0, **SHARE)), device(0))
+    claims += held(allocated("c2", result(0, **SHARE)), device(0))
+    (found,) = joined(annotated("GPU-5"), claims)
+    assert found.charge() == {"GPU-0": Amount(2, 8192, 60), "GPU-5": Amount(1, 1024, 10)}
+
+
+def test_only_one_world() -> None:
+    claims = held(allocated("c1", result(0)), device(0))
+    assert joined(None, claims) == claims
+    assert joined(annotated("GPU-0"), []) == [annotated("GPU-0")]
+    assert joined(None, []) == []
+
+
+def test_a_pod_whose_claim_is_on_another_node_than_its_annotations() -> None:
+    """A contradiction: both count where they say they are."""
+    claims = held(allocated("c1", result(3, pool="n8"), node="n8"))
+    assert {found.host for found in joined(annotated("GPU-0"), claims)} == {"n1", "n8"}
