@@ -30,7 +30,7 @@ class _Before(NamedTuple):
     """What was decided for an owner before it was decided anew."""
 
     owner: Owner
-    holding: Holding | None
+    decided: Reservation | Holding | None
     lapsed: bool
 
 
@@ -90,21 +90,28 @@ class Ledger:
     def recall(self, seats: Iterable[Reservation]) -> None:
         """Seats as they are noted on a Job. They were legal when they were decided."""
         for seat in seats:
-            self._decide(seat.owner, seat.holding())
+            self._decide(seat.owner, seat)
 
     def adopt(self, seat: Replica, pod: str) -> str:
-        """A gated pod is to have a seat that is kept: '' or why not. It holds until its deadline,
-        or until the pod is seen to have it.
+        """A gated pod is to have a seat that is kept, if its cards are still sound and free: '' or
+        why not. It holds them until the deadline, or as long as the pod is seen to have the seat.
         """
         if self._adopted.get(pod) == seat:
             return ""
         if pod in self._gone:
             return f"pod {pod} has ended"
-        if seat not in self._books.holdings:
+        if pod in self._books.holdings:
+            return f"pod {pod} has other cards already, on {self._books.holdings[pod].host}"
+        kept, decided = self._books.holdings.get(seat), self._seats.get(seat)
+        if kept is None or decided is None:
             return f"seat {seat} is not kept: reserve it again"
-        self._adopted[pod] = seat
-        self._settle(pod)
-        return ""
+        self._books.put(seat, None)
+        why = self._objection(decided)
+        self._books.put(seat, kept)
+        if not why:
+            self._adopted[pod] = seat
+            self._settle(pod)
+        return why
 
     def bind(self, pod: str) -> None:
         """A pod that was reserved for is bound; others are left as they are."""
@@ -226,61 +233,59 @@ class Ledger:
 
     def _reserve(self, wanted: Reservation) -> str:
         owner, new = wanted.owner, wanted.holding()
-        held, decided = self._books.holdings.get(owner), self._decided(owner)
+        held, before = self._books.holdings.get(owner), self._before(owner)
         if owner in self._gone:
             return f"pod {owner} has ended"
-        if held is not None and held != decided:
+        if held is not None and (before.decided is None or held.state is not State.RESERVED):
             same = (held.host, held.allocation) == (new.host, new.allocation)
             return "" if same else f"pod {owner} has other cards already, on {held.host}"
         if isinstance(owner, Replica) and self._seats.takers(owner):
             return f"seat {owner} is taken by a pod"
-        if held is not None and replace(held, deadline=new.deadline) == new:
-            self._decide(owner, new)
-            return ""
-        before = self._before(owner)
-        self._decide(owner, None)
-        why = self._objection(wanted, new)
-        if why:
-            self._restore(before)
-            return why
-        if isinstance(owner, Replica):
-            self._seats.lapse(owner, False)
-        self._decide(owner, new)
+        if held is None or replace(held, deadline=new.deadline) != new:
+            self._decide(owner, None)
+            why = self._objection(wanted)
+            if why:
+                self._restore(before)
+                return why
+        self._restore(_Before(owner, wanted, False))
         return ""
 
     def _before(self, owner: Owner) -> _Before:
-        lapsed = isinstance(owner, Replica) and self._seats.has_lapsed(owner)
-        return _Before(owner, self._decided(owner), lapsed)
+        if isinstance(owner, Replica):
+            return _Before(owner, self._seats.get(owner), self._seats.has_lapsed(owner))
+        return _Before(owner, self._own.get(owner), False)
 
     def _restore(self, before: _Before) -> None:
         if isinstance(before.owner, Replica):
             self._seats.lapse(before.owner, before.lapsed)
-        self._decide(before.owner, before.holding)
+        self._decide(before.owner, before.decided)
 
-    def _objection(self, wanted: Reservation, new: Holding) -> str:
+    def _objection(self, wanted: Reservation) -> str:
         use = self._books.use(wanted.host)
         if use is None:
             return f"host {wanted.host} is not registered"
         why = check(use, wanted.wants, wanted.allocation)
-        return why or self._books.spaces.objection(wanted.namespace, by_vendor(new, new.charge()))
+        if why:
+            return why
+        new = wanted.holding()
+        totals = by_vendor(new, new.charge())
+        return self._books.spaces.objection(wanted.namespace, totals)
 
-    def _decided(self, owner: Owner) -> Holding | None:
+    def _decide(self, owner: Owner, decided: Reservation | Holding | None) -> None:
         if isinstance(owner, Replica):
-            return self._seats.get(owner)
-        return self._own.get(owner)
-
-    def _decide(self, owner: Owner, holding: Holding | None) -> None:
-        if isinstance(owner, Replica):
+            assert not isinstance(decided, Holding)
             pods = self._seats.pods(owner)
-            self._seats.put(owner, holding)
+            self._seats.put(owner, decided)
             self._settle_seats((owner,))
             for pod in pods:
                 self._settle(pod)
             return
-        if holding is None:
+        if isinstance(decided, Reservation):
+            decided = decided.holding()
+        if decided is None:
             self._own.pop(owner, None)
         else:
-            self._own[owner] = holding
+            self._own[owner] = decided
         self._settle(owner)
 
     def _advance(self, pod: str, state: State) -> None:
@@ -327,8 +332,8 @@ class Ledger:
 
     def _settle_seats(self, seats: Iterable[Replica]) -> None:
         for seat in seats:
-            for replica, holding in self._seats.kept(seat).items():
-                self._put(replica, holding)
+            for replica, decided in self._seats.kept(seat).items():
+                self._put(replica, None if decided is None else decided.holding())
 
     def _put(self, owner: Owner, holding: Holding | None) -> None:
         self._books.put(owner, holding)
@@ -351,5 +356,5 @@ class Ledger:
         own, seat = self._own.get(uid), self._seat_of(uid, pod)
         if own is not None or seat is None:
             return own
-        holding = self._seats.get(seat)
-        return None if holding is None else replace(holding, owner=uid)
+        decided = self._seats.get(seat)
+        return None if decided is None else replace(decided, owner=uid).holding()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from federation.core.devices.holding import Holding, Replica
+from federation.core.devices.holding import Replica, Reservation
 
 Key = TypeVar("Key")
 
@@ -20,15 +20,15 @@ class Seats:
     """Seats by Job, and the pods that have them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[int, Holding]] = {}
+        self._known: dict[str, dict[int, Reservation]] = {}
         self._takers: dict[Replica, set[str]] = {}
         self._unmarked: dict[str, set[str]] = {}
         self._need: dict[str, int] = {}
         self._lapsed: set[Replica] = set()
 
-    def get(self, replica: Replica) -> Holding | None:
-        """What the seat has, kept or not. `ANY` has what the first has: where pods are not told
-        their seats, all are the same.
+    def get(self, replica: Replica) -> Reservation | None:
+        """What was decided for the seat, kept or not. `ANY` has what the first has: where pods
+        are not told their seats, all are the same.
         """
         seats = self._known.get(replica.job, {})
         return seats[min(seats)] if seats and replica.number == ANY else seats.get(replica.number)
@@ -37,11 +37,11 @@ class Seats:
         """The pods that have the seat."""
         return frozenset(self._takers.get(replica, ()))
 
-    def put(self, replica: Replica, holding: Holding | None) -> None:
+    def put(self, replica: Replica, decided: Reservation | None) -> None:
         """Make a seat known, change it, or forget it."""
         seats = self._known.setdefault(replica.job, {})
-        if holding is not None:
-            seats[replica.number] = holding
+        if decided is not None:
+            seats[replica.number] = decided
         else:
             seats.pop(replica.number, None)
         if not seats:
@@ -91,7 +91,7 @@ class Seats:
         """The pods that may have the seat."""
         return self.takers(replica).union(self._unmarked.get(replica.job, ()))
 
-    def kept(self, replica: Replica) -> dict[Replica, Holding | None]:
+    def kept(self, replica: Replica) -> dict[Replica, Reservation | None]:
         """What is held for pods to come, of a seat and of all others that hang on whether it is
         taken.
         """
@@ -100,9 +100,9 @@ class Seats:
             return {replica: self.get(replica) if self._is_free(replica) else None}
         chosen = self._chosen(job)
         known = self._known.get(job, {})
-        found: dict[Replica, Holding | None] = {
-            Replica(job, number): holding if number in chosen else None
-            for number, holding in known.items()
+        found: dict[Replica, Reservation | None] = {
+            Replica(job, number): decided if number in chosen else None
+            for number, decided in known.items()
         }
         return found if replica.number == ANY else {replica: None, **found}
 
