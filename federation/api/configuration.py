@@ -19,6 +19,10 @@ from federation.api.configuration_spelling import Notice, flatten
 from federation.api.duration import parse_duration, seconds
 from federation.api.problems import Path, Problem, problems, suggest, unknown_fields
 from federation.api.spelling import without_nulls
+from federation.core.devices.totals_rules import TransformationError, card_quotas
+from federation.core.devices.undecodable import UndecodableError
+from federation.core.devices.vendor_config import of_device_config
+from federation.core.devices.vendor_table import VENDORS
 from federation.core.policies import (
     FairUsage,
     PodsReady,
@@ -72,6 +76,8 @@ def read(obj: Json) -> Reading:
     except ValidationError as error:
         found = [Problem(_in_file(p.path, flat.home), p.message) for p in problems(error)]
         raise ConfigurationError(found) from error
+    if wrong := _cards_problem(configuration):
+        raise ConfigurationError([Problem(_in_file(wrong.path, flat.home), wrong.message)])
     notices = [*flat.notices, *_frameworks(configuration, flat.home)]
     notices += (
         Notice(_in_file(p.path, flat.home), f"{p.message}; it has no effect", unknown=True)
@@ -79,6 +85,19 @@ def read(obj: Json) -> Reading:
         if p.path[0] != "metadata"
     )
     return Reading(configuration, tuple(notices))
+
+
+def _cards_problem(configuration: Configuration) -> Problem | None:
+    """What is wrong with the names of cards, or with what is made of requests for them."""
+    try:
+        rules = to_resource_rules(configuration)
+    except UndecodableError as error:
+        return Problem(("deviceConfig",), str(error))
+    try:
+        card_quotas(rules)
+    except TransformationError as error:
+        return Problem(("resources", "transformations"), str(error))
+    return None
 
 
 def _frameworks(configuration: Configuration, home: dict[str, Path]) -> list[Notice]:
@@ -118,6 +137,7 @@ def to_rules(configuration: Configuration) -> Rules:
     return Rules(
         fair_strategies=strategies if fair and _enabled(configuration, fair.enable) else (),
         undeclared=configuration.resources.quota_check_strategy,
+        cards=card_quotas(to_resource_rules(configuration)),
         partial_admission=configuration.feature_gates.get("PartialAdmission", True),
         block_admission=pods_ready is not None and pods_ready.block_admission,
     )
@@ -178,6 +198,7 @@ def to_resource_rules(configuration: Configuration) -> ResourceRules:
             for rule in resources.transformations
         ),
         device_rules(resources.device_class_mappings, configuration.feature_gates),
+        of_device_config(configuration.device_config) if configuration.device_config else VENDORS,
     )
 
 

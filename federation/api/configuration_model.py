@@ -208,6 +208,10 @@ class Configuration(WireModel):
     )
     multi_kueue: MultiKueue = Field(default_factory=MultiKueue)
     feature_gates: dict[str, bool] = Field(default_factory=dict)
+    device_config: Section | None = None
+    """Not in Kueue's format: the device configuration of HAMi's scheduler (`device-config.yaml`),
+    with the names and defaults of requests for cards.
+    """
 
     webhook: Section | None = None
     leader_election: Section | None = None

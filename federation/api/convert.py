@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from federation.api import cluster_queue, cohort, local_queue, quota, resource_flavor, selector
+from federation.api.flavor_cards import flavor_cards
 from federation.api.local_usage import read_usage
 from federation.api.names import Option
 from federation.api.spelling import normalize
@@ -95,7 +96,7 @@ def preemptible(obj: Json) -> bool | None:
 
 
 def to_flavor(obj: Json) -> ResourceFlavor:
-    """A ResourceFlavor as the core sees it."""
+    """A ResourceFlavor as the core sees it. ValueError if what it says of cards is unreadable."""
     wire = resource_flavor.ResourceFlavor.from_wire(normalize(obj))
     return ResourceFlavor(
         name=wire.metadata.name,
@@ -106,6 +107,7 @@ def to_flavor(obj: Json) -> ResourceFlavor:
             for t in wire.spec.tolerations
         ),
         topology=wire.spec.topology_name or "",
+        cards=flavor_cards(obj["metadata"].get("annotations") or {}, wire.spec.node_labels),
     )
 
 

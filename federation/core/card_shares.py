@@ -7,18 +7,20 @@ it does not cover is not charged, so that a queue for cards takes jobs that ask 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from federation.core.devices.cards import Card
-from federation.core.devices.totals import held
+from federation.core.devices.cards import Card, Host
+from federation.core.devices.totals import held, like, smallest
 from federation.core.devices.totals_quota import CardQuotas
 from federation.core.devices.vendors import Quantity
 from federation.core.quantity import MAX_AMOUNT, Resources, scale
-from federation.core.types import ClusterQueue, PodSet
+from federation.core.types import ClusterQueue, PodSet, ResourceFlavor
 
 CARD_MEMORY: Final = "fedq.io/card-memory-mib"
 """Annotation of a ResourceFlavor: how large its smallest card is, where no node tells."""
+MIG_PROFILES: Final = "fedq.io/mig-profiles"
+"""Annotation of a ResourceFlavor: the sizes to which its cards are cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,26 @@ def ask_for(
         return Ask(pods, count, total)
     shares = quotas.names(pods.cards, (name for group in queue.groups for name in group.covered))
     return Ask(pods, count, {**dict.fromkeys(shares, 0), **total}, shares)
+
+
+def with_cards(
+    flavors: Mapping[str, ResourceFlavor], nodes: Sequence[tuple[Mapping[str, str], Host]]
+) -> dict[str, ResourceFlavor]:
+    """Flavors with the smallest cards of their nodes; `nodes` are labels and cards. What a flavor
+    says itself stands, so that the management cluster and the worker can reckon alike.
+    """
+    found = {}
+    for name, flavor in flavors.items():
+        told = {card.vendor for card in flavor.cards}
+        own = [host for labels, host in nodes if _has(labels, flavor)]
+        cards = smallest(card for host in own for card in host.cards)
+        more = tuple(like(card) for vendor, card in sorted(cards.items()) if vendor not in told)
+        found[name] = replace(flavor, cards=(*flavor.cards, *more)) if more else flavor
+    return found
+
+
+def _has(labels: Mapping[str, str], flavor: ResourceFlavor) -> bool:
+    return all(labels.get(key) == value for key, value in flavor.node_labels)
 
 
 def together(asks: Sequence[Ask]) -> Resources:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+from federation.core.devices.totals_rules import plain
 from federation.core.policies import ResourceRules, Transformation, TransformationStrategy
 from federation.core.quantity import MAX_AMOUNT, Resources
 from federation.core.types import Admission, PodSet, PodSetAssignment
@@ -27,16 +28,16 @@ def to_amount(resource: str, value: Fraction) -> int:
 
 
 def chargeable(requests: Exact, rules: ResourceRules) -> Resources:
-    """What one pod is charged: excluded prefixes dropped, transformations applied, rounded."""
+    """What one pod is charged: excluded prefixes dropped, transformations applied, rounded.
+
+    Shares of cards are charged by flavor, see `federation.core.devices.totals_rules`.
+    """
     kept = {
         name: value
         for name, value in requests.items()
         if not name.startswith(rules.excluded_prefixes)
     }
-    return {
-        name: to_amount(name, value)
-        for name, value in transformed(kept, rules.transformations).items()
-    }
+    return {name: to_amount(name, value) for name, value in transformed(kept, plain(rules)).items()}
 
 
 def transformed(requests: Exact, transformations: Iterable[Transformation]) -> dict[str, Fraction]:

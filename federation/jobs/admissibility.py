@@ -12,6 +12,7 @@ from federation.core.limit_range import CONTAINER, POD, Wants, excess, violation
 from federation.core.quantity import QuantityError
 from federation.jobs.claims import claim_problems
 from federation.jobs.containers import NO_DEFAULTS, Pod, PodDefaults, exact, read_pod
+from federation.jobs.devices import card_problems
 from federation.jobs.topology import topology_request
 
 Json = dict[str, Any]
@@ -53,6 +54,7 @@ def _of_template(template: Json, count: int, defaults: PodDefaults) -> Iterator[
         yield f"a resource request is not valid: {error}"
         return
     yield from _of_pod(pod, defaults)
+    yield from card_problems(template, defaults)
     yield from claim_problems(spec, pod.requests(), defaults.claims)
 
 

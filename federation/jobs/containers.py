@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from operator import attrgetter
 from typing import Any
@@ -12,7 +12,7 @@ from federation.core.limit_range import CONTAINER, LimitItem, Limits, Wants, def
 from federation.core.policies import ResourceRules
 from federation.core.quantity import QuantityError, exact_quantity
 from federation.core.requests import NOTHING, Exact
-from federation.jobs.claims import Claims
+from federation.jobs.claims import Claims, concerns
 
 Json = dict[str, Any]
 
@@ -38,6 +38,14 @@ class PodDefaults:
     overheads: Mapping[str, Exact] = field(default_factory=dict)
     rules: ResourceRules = field(default_factory=ResourceRules)
     claims: Claims | None = None
+
+    def matters(self, before: PodDefaults, spec: Json) -> bool:
+        """Whether a pod may request something else than it did with the defaults `before`."""
+        if replace(before, claims=self.claims) != self:
+            return True
+        changed = self.claims != before.claims
+        known = [claims for claims in (self.claims, before.claims) if claims is not None]
+        return changed and concerns(spec, *known)
 
 
 NO_DEFAULTS = PodDefaults()
@@ -125,7 +133,7 @@ def _containers(spec: Json, field_name: str, item: LimitItem | None) -> Iterable
         name = container.get("name")
         yield Container(
             f"{field_name}[{index}]" + (f" ({name})" if name else ""),
-            defaulted(_wants(container), item),
+            defaulted(wants_of(container), item),
             init,
             init and container.get("restartPolicy") == "Always",
         )
@@ -136,7 +144,7 @@ def _own(spec: Json) -> Wants:
 
     A limit stands in for a request only where no container requests the resource (`Pod.requests`).
     """
-    wants = _wants(spec)
+    wants = wants_of(spec)
     return Wants(_pod_level(wants.requests), _pod_level(wants.limits))
 
 
@@ -148,7 +156,8 @@ def _pod_level(amounts: Exact) -> dict[str, Fraction]:
     }
 
 
-def _wants(holder: Json) -> Wants:
+def wants_of(holder: Json) -> Wants:
+    """Requests and limits as written. Raises QuantityError."""
     resources = holder.get("resources") or {}
     return Wants(exact(resources.get("requests")), exact(resources.get("limits")))
 

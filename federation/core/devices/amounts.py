@@ -40,16 +40,16 @@ def whole(text: str, largest: int = LARGEST) -> int:
 def memory_mib(text: str, unit_mib: int = 1) -> int:
     """MiB of memory: of a bare number in units of `unit_mib`, or of bytes with a suffix.
 
-    Bytes are rounded up to MiB. Suffixes below Mi are part of a number, as HAMi reads them (4Ki
-    is 4096 MiB); but `M` is refused: it may be megabytes, or what the API server makes of a bare
-    1000000. Raises QuantityError.
+    Bytes are rounded up to whole units. Suffixes below Mi are part of a number, as HAMi reads them
+    (4Ki is 4096 MiB); but `M` is refused: it may be megabytes, or what the API server makes of a
+    bare 1000000. Raises QuantityError.
     """
     value, suffix = _value(text), _suffix(text)
     if suffix in _BYTES:
         size = value / MIB
         if size.numerator < 0:
             raise QuantityError(f"{text!r} is negative")
-        mib = -(-size.numerator // size.denominator)
+        mib = -(-size // unit_mib) * unit_mib
     elif suffix in ("", "k", "Ki"):
         mib = whole(text) * unit_mib
     else:

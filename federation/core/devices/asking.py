@@ -69,9 +69,31 @@ def pod_wants(
         raise WantsError("", str(error)) from None
 
 
+def canonical_texts(ask: ContainerAsk, vendors: Vendors = VENDORS) -> dict[str, str]:
+    """What a container asks of cards, under each vendor's own names and as plain numbers in its
+    units, with the default number of cards; without amounts of 0, which are as if not given, and
+    without instances. Raises WantsError.
+    """
+    return {
+        name: str(amount)
+        for request in _requests(ask, {}, vendors)
+        for name, amount in request.plain().items()
+    }
+
+
 def _cards_of(
     ask: ContainerAsk, annotations: Mapping[str, str], vendors: Vendors
 ) -> Iterator[CardWants]:
+    for request in _requests(ask, annotations, vendors):
+        wants = request.cards()
+        if wants is not None:
+            yield wants
+        yield from request.instances()
+
+
+def _requests(
+    ask: ContainerAsk, annotations: Mapping[str, str], vendors: Vendors
+) -> Iterator[_Request]:
     named: dict[str, dict[str, Quantity]] = {}
     for name in ask.texts:
         found = vendors.of_resource(name)
@@ -79,11 +101,7 @@ def _cards_of(
             named.setdefault(found[0].key, {})[name] = found[1]
     for vendor in vendors:
         if vendor.key in named:
-            request = _Request(ask, vendor, named[vendor.key], annotations)
-            wants = request.cards()
-            if wants is not None:
-                yield wants
-            yield from request.instances()
+            yield _Request(ask, vendor, named[vendor.key], annotations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +116,7 @@ class _Request:
     def cards(self) -> CardWants | None:
         """Defaults and rules in the order in which HAMi applies them; None asks for nothing."""
         vendor = self.vendor
-        memory = self._amount(Quantity.MEMORY, lambda t: memory_mib(t, vendor.mib_per_unit))
-        percent = self._amount(Quantity.PERCENT, _percent)
-        cores = self._amount(Quantity.CORES, whole)
+        memory, percent, cores = self._shares()
         cards = self._cards((memory, percent, cores) != (None, None, None))
         if not cards:
             return None
@@ -117,6 +133,32 @@ class _Request:
         memory = self._cut(memory, cards)
         share = 0 if memory else percent or FULL
         return CardWants(vendor.key, cards, memory, share, min(cores, vendor.card_cores))
+
+    def plain(self) -> dict[str, int]:
+        """By the vendor's own names, in its units; empty if it asks for no card by number."""
+        vendor = self.vendor
+        memory, percent, cores = self._shares()
+        cards = self._cards((memory, percent, cores) != (None, None, None))
+        if not cards:
+            return {}
+        asked = self._amount(Quantity.CARDS, whole)
+        found = {vendor.count: cards if asked is None else asked}
+        if memory:
+            found[vendor.memory] = memory // vendor.mib_per_unit
+        if percent:
+            found[vendor.percent] = percent
+        if cores is not None:
+            found[vendor.cores] = cores
+        return found
+
+    def _shares(self) -> tuple[int | None, int | None, int | None]:
+        """Memory in MiB, percentage of memory, and compute, each None if it is not given."""
+        unit = self.vendor.mib_per_unit
+        return (
+            self._amount(Quantity.MEMORY, lambda text: memory_mib(text, unit)),
+            self._amount(Quantity.PERCENT, _percent),
+            self._amount(Quantity.CORES, whole),
+        )
 
     def instances(self) -> Iterator[CardWants]:
         """MIG instances that are asked for by the name of their profile."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from federation.core.devices.cards import MIG, Card
+from federation.core.devices.cards import INSTANCE, MIG, Card
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role
 
 FULL: Final = 100
@@ -41,13 +42,22 @@ def vendors_of(wants: PodWants) -> frozenset[str]:
 
 
 def smallest(cards: Iterable[Card]) -> dict[str, Card]:
-    """By vendor the card with the least memory: what shares are reckoned with."""
+    """By vendor the card with the least memory: what shares are reckoned with. Instances that are
+    handed out under names of their own are no cards.
+    """
     found: dict[str, Card] = {}
     for card in cards:
+        if card.mode == INSTANCE:
+            continue
         known = found.get(card.vendor)
         if known is None or (card.memory_mib, card.uuid) < (known.memory_mib, known.uuid):
             found[card.vendor] = card
     return found
+
+
+def like(card: Card) -> Card:
+    """Its sort, without what makes it one card among others."""
+    return replace(card, uuid="", model="", index=0, numa=0, healthy=True, cordoned=False)
 
 
 @lru_cache(maxsize=8192)

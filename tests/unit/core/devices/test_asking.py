@@ -144,6 +144,7 @@ def configured(**change):
     [
         ({"mib_per_unit": 10}, {"gpu": "1", "gpumem": "300"}, (1, 3000, 0, 0)),
         ({"mib_per_unit": 10}, {"gpu": "1", "gpumem": "300Mi"}, (1, 300, 0, 0)),
+        ({"mib_per_unit": 10}, {"gpu": "1", "gpumem": "301Mi"}, (1, 310, 0, 0)),
         ({"default_memory": 5000}, {"gpu": "1"}, (1, 5000, 0, 100)),
         ({"default_memory": 5000}, {"gpucores": "20"}, (1, 5000, 0, 20)),
         ({"default_memory": 5000}, {"gpu": "1", "gpumem-percentage": "20"}, (1, 0, 20, 0)),
