@@ -1,15 +1,20 @@
-"""The strategies by name."""
+"""The strategies of the bench: those of the product, knowing what they may know."""
 
 from __future__ import annotations
 
 from bench.packing.trace import Trace, shape
 from federation.core.devices.mix import Mix
+from federation.core.devices.strategies import named
 from federation.core.devices.strategies.base import Strategy
-from federation.core.devices.strategies.fgd import Fgd
-from federation.core.devices.strategies.strand import Strand
+
+LIST, ONLINE = "list", "online"
 
 
-def strategy(policy: str, trace: Trace, mix: str) -> Strategy:
-    """A strategy that knows the list's mix (`list`), or learns it from what arrives (`online`)."""
-    known = Mix.of(shape(pod) for pod in trace.pods) if mix == "list" else Mix()
-    return {"fgd": Fgd, "strand": Strand}[policy](known)
+def mix_of(trace: Trace, mix: str) -> Mix:
+    """The mix of the list, as FGD was published with it, or one that learns from arrivals."""
+    return Mix.of(shape(pod) for pod in trace.pods) if mix == LIST else Mix()
+
+
+def strategy(policy: str, mix: Mix) -> Strategy:
+    """The strategy of that name. ValueError if there is none."""
+    return named.strategy(policy, mix)

@@ -9,11 +9,12 @@ from itertools import accumulate
 from typing import Protocol
 
 from bench.packing.checker import Checker
-from bench.packing.policies import strategy
+from bench.packing.policies import mix_of, strategy
 from bench.packing.trace import Trace, host, shape
 from federation.core.devices.cards import HostUse
 from federation.core.devices.fleet import Fleet
 from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
+from federation.core.devices.mix import Mix
 
 POINTS = (100, 110, 120, 130)
 """Per cent of the cards that have been asked for when the allocation is read."""
@@ -42,7 +43,8 @@ class Result:
     seconds: float
 
 
-Make = Callable[[Sequence[tuple[str, HostUse, Room]], Trace, str, str], Placer]
+Hosts = Sequence[tuple[str, HostUse, Room]]
+Make = Callable[[Hosts, str, Mix], Placer]
 
 
 def run(trace: Trace, policy: str, seed: int, mix: str, make: Make) -> Result:
@@ -52,7 +54,8 @@ def run(trace: Trace, policy: str, seed: int, mix: str, make: Make) -> Result:
         (*host(node, number), node) for node, number in zip(trace.nodes, order.numbers, strict=True)
     ]
     hosts = [(name, HostUse(made), room) for name, made, room, _ in named]
-    placer = make(hosts, trace, policy, mix)
+    known = mix_of(trace, mix)
+    placer = make(hosts, policy, known)
     checker = Checker([(name, node) for name, _, _, node in named])
     number_of = {card.uuid: card.index for _, made, _, _ in named for card in made.cards}
     shapes = [shape(pod) for pod in trace.pods]
@@ -61,6 +64,7 @@ def run(trace: Trace, policy: str, seed: int, mix: str, make: Make) -> Result:
     dropped, seconds = 0, 0.0
     for index, total in zip(order.arrivals, arrived, strict=True):
         start = time.perf_counter()
+        known.learn(shapes[index])
         place = placer.place(shapes[index])
         if isinstance(place, Placement):
             placer.take(place)
@@ -77,11 +81,9 @@ def run(trace: Trace, policy: str, seed: int, mix: str, make: Make) -> Result:
     return Result(trace.name, policy, seed, allocated, dropped, len(arrived), seconds)
 
 
-def one_fleet(
-    hosts: Sequence[tuple[str, HostUse, Room]], trace: Trace, policy: str, mix: str
-) -> Fleet:
+def one_fleet(hosts: Hosts, policy: str, mix: Mix) -> Fleet:
     """All hosts in one fleet."""
-    fleet = Fleet(strategy(policy, trace, mix))
+    fleet = Fleet(strategy(policy, mix))
     for name, use, room in hosts:
         fleet.put(name, use, room)
     return fleet

@@ -14,7 +14,9 @@ from federation.core.devices.fleet_kinds import Kinds
 from federation.core.devices.fleet_table import Table
 from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
 from federation.core.devices.fleet_use import less, more
+from federation.core.devices.gang import place_gang
 from federation.core.devices.strategies.base import Strategy
+from federation.core.devices.strategies.named import wished
 
 _SHAPES_KEPT = 512
 
@@ -26,8 +28,8 @@ class Fleet:
 
     def __init__(self, strategy: Strategy, kinds: Kinds | None = None) -> None:
         self._strategy = strategy
-        self._table = Table(kinds or Kinds())
-        self._answers: dict[Shape, Answers] = {}
+        self._table = Table(Kinds() if kinds is None else kinds)
+        self._answers: dict[tuple[Shape, Strategy], Answers] = {}
 
     def put(self, name: str, use: HostUse, room: Room) -> None:
         """Add a host, or say how it is now."""
@@ -42,9 +44,13 @@ class Fleet:
         row = self._table.row_of.get(name)
         return None if row is None else self._table.uses[row]
 
-    def place(self, shape: Shape) -> Placement | NoPlace:
-        """The best place for a pod; equal ones by name of the host. Changes nothing."""
-        answers = self._asked(shape)
+    def place(self, shape: Shape, strategy: Strategy | None = None) -> Placement | NoPlace:
+        """The best place for a pod; equal ones by name of the host. Changes nothing.
+
+        The strategy is the pod's own if it asks for one by annotation, else the one given, else
+        that of the fleet.
+        """
+        answers = self._asked(shape, strategy or self._strategy)
         row = answers.best(self._table.order)
         if row is None:
             return answers.no_place()
@@ -62,27 +68,17 @@ class Fleet:
 
     def place_gang(self, pods: Sequence[tuple[Shape, int]]) -> list[Placement] | NoPlace:
         """Places for so many pods of each shape, all or none. Changes nothing."""
-        taken: list[Placement] = []
-        try:
-            for shape, count in pods:
-                for _ in range(count):
-                    place = self.place(shape)
-                    if isinstance(place, NoPlace):
-                        return place
-                    self.take(place)
-                    taken.append(place)
-            return taken
-        finally:
-            for place in reversed(taken):
-                self.give_back(place)
+        return place_gang(self, pods)
 
-    def _asked(self, shape: Shape) -> Answers:
-        answers = self._answers.pop(shape, None)
+    def _asked(self, shape: Shape, strategy: Strategy) -> Answers:
+        strategy = wished(shape.wants.wishes.node_policy, strategy)
+        key = (shape, strategy)
+        answers = self._answers.pop(key, None)
         if answers is None:
             if len(self._answers) >= _SHAPES_KEPT:
                 del self._answers[next(iter(self._answers))]
-            answers = Answers(shape, self._table, self._strategy)
-        self._answers[shape] = answers  # the last asked is the last to go
+            answers = Answers(shape, self._table, strategy)
+        self._answers[key] = answers  # the last asked is the last to go
         answers.refresh()
         return answers
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from federation.core.devices.cards import Allocation, Grant
 from federation.core.devices.fleet_ask import Ask, asks_of, is_plain
-from federation.core.devices.fleet_table import Bools, Floats, Ints, Table
-from federation.core.devices.fleet_types import NoPlace, Shape
+from federation.core.devices.fleet_exact import Exact
+from federation.core.devices.fleet_table import Bools, Floats, Ints, Table, View
+from federation.core.devices.fleet_types import NoPlace, Room, Shape
 from federation.core.devices.strategies.base import Strategy
 
 OK, CLOSED, ROOM, CARDS = 0, 1, 2, 3
@@ -26,6 +27,9 @@ class Answers:
         self._basis: tuple[int, int] | None = None
         self._version = self._labels = -1
         self.score: Floats = np.zeros(0)
+        self._admits: dict[object, bool] = {}
+        self._exact = Exact(shape.wants, table)
+        self._found: dict[int, Allocation] = {}
         self._cards: Bools = np.zeros((0, 0), np.bool_)
         self._why: Ints = np.zeros(0, np.int64)
         self._open: Bools = np.zeros(0, np.bool_)
@@ -42,7 +46,7 @@ class Answers:
         self._grow()
         count = len(table)
         for row in np.flatnonzero(table.relabelled[:count] > self._labels):
-            self._open[row] = self._shape.admitted_by(table.rooms[row])
+            self._open[row] = self._admitted(table.rooms[row])
         rows = np.flatnonzero(table.changed[:count] > self._version)
         self._version = self._labels = table.version
         if len(rows):
@@ -61,6 +65,8 @@ class Answers:
 
     def allocation(self, row: int) -> Allocation:
         """The cards chosen on a host."""
+        if row in self._found:
+            return self._found[row]
         use = self._table.uses[row]
         assert use is not None
         chosen = np.flatnonzero(self._cards[row])
@@ -86,6 +92,14 @@ class Answers:
         gone = sum(use is None for use in self._table.uses)
         return NoPlace(self._shape, 0, counts[0] - gone, counts[1], counts[2])
 
+    def _admitted(self, room: Room) -> bool:
+        if self._shape.node_selector or self._shape.affinity:
+            return self._shape.admitted_by(room)
+        key = (room.ready, room.taints)  # few hosts differ in these
+        if key not in self._admits:
+            self._admits[key] = self._shape.admitted_by(room)
+        return self._admits[key]
+
     def _grow(self) -> None:
         hosts, cards = len(self._table.changed), self._table.width
         old = self._cards.shape
@@ -99,6 +113,9 @@ class Answers:
 
     def _work_out(self, rows: Ints) -> None:
         self.score[rows] = np.inf
+        if self._found:
+            for row in rows:
+                self._found.pop(int(row), None)
         is_open = self._open[rows]
         self._why[rows] = np.where(is_open, ROOM, CLOSED)
         rows = rows[is_open]
@@ -107,19 +124,39 @@ class Answers:
             return
         self._why[rows] = CARDS
         view = self._table.view(rows)
-        cpu = self._shape.cpu_milli
         if not self._asks:
-            nothing = np.zeros(view.used.shape, np.int64)
-            self.score[rows] = self._strategy.score(view, cpu, nothing)
-            self._why[rows] = OK
+            spent = np.zeros(view.used.shape, np.int64)
+            self._keep(view, self._strategy.score(view, self._shape.cpu_milli, spent))
             return
-        ask = self._asks[0]
-        fits = ask.fits(view)
-        enough = fits.sum(axis=1) >= ask.cards
-        if not enough.any():
+        fits = [ask.fits(view) for ask in self._asks]
+        may = np.ones(len(rows), np.bool_)
+        for ask, fit in zip(self._asks, fits, strict=True):
+            may &= ask.may_fit(view, fit)
+        plain = may if self._plain else np.zeros(len(rows), np.bool_)
+        plain = plain & ~(fits[0] & self._asks[0].cut[view.kind]).any(axis=1)
+        self._plainly(view.of(plain), fits[0][plain])
+        self._exactly(view.of(may & ~plain))
+
+    def _plainly(self, view: View, fits: Bools) -> None:
+        """The strategy chooses the cards, on all hosts at once."""
+        if len(view.rows):
+            choice = self._strategy.choose(view, self._asks[0], self._shape.cpu_milli, fits)
+            self._keep(view, choice.score)
+            self._cards[view.rows] = choice.cards
+
+    def _exactly(self, view: View) -> None:
+        """A search chooses the cards host by host, the strategy scores what it found."""
+        found = {int(row): self._exact.find(int(row)) for row in view.rows}
+        here = view.of(np.array([found[int(row)] is not None for row in view.rows], np.bool_))
+        if not len(here.rows):
             return
-        view, fits = view.of(enough), fits[enough]
-        choice = self._strategy.choose(view, ask, cpu, fits)
-        self.score[view.rows] = choice.score
-        self._cards[view.rows] = choice.cards
+        spent = []
+        for row in here.rows:
+            allocation = self._found[int(row)] = found[int(row)] or ()
+            spent.append(self._exact.spent(int(row), allocation))
+        score = self._strategy.score(here, self._shape.cpu_milli, np.stack(spent, axis=1))
+        self._keep(here, score)
+
+    def _keep(self, view: View, score: Floats) -> None:
+        self.score[view.rows] = score
         self._why[view.rows] = OK

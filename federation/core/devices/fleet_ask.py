@@ -12,28 +12,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from federation.core.devices.cards import HAMI_CORE, IDLE, Card
+from federation.core.devices.cards import IDLE, MIG, Card
 from federation.core.devices.fleet_table import CORES, MEMORY, SLOTS, Bools, Floats, Ints, View
 from federation.core.devices.fleet_types import Shape
 from federation.core.devices.matching import barred
 from federation.core.devices.wants import CardWants, Wishes
 
-WHOLE_CORES = 100
+FULL = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """`cards` different cards for one container. Arrays have one entry per kind, and a last one
-    for cards that are not there (kind -1): whether the kind will do, the memory it would take
-    and that as a share of the card.
+    for cards that are not there (kind -1): whether the kind will do, whether it is cut by profile
+    (of such cards all that is open may fit), the memory it would take and that as a share of the
+    card.
     """
 
+    vendor: str
     cards: int
     cores: int
-    mutex: bool
-    vendor: str
+    alone: bool
     allowed: Bools
-    exact: Bools
+    cut: Bools
     memory: Ints
     share: Floats
 
@@ -41,15 +42,19 @@ class Ask:
         """Which cards have what is asked of one card [h, cards]."""
         total, used, kind = view.total, view.used, view.kind
         fits: Bools = self.allowed[kind] & view.open & (used[SLOTS] < total[SLOTS])
-        fits &= total[MEMORY] - used[MEMORY] >= self.memory[kind]
-        fits &= total[CORES] - used[CORES] >= self.cores
-        if self.cores == 0:
-            fits &= used[CORES] < total[CORES]
-        if self.cores >= WHOLE_CORES:
-            fits &= (used[SLOTS] == 0) | (total[CORES] != WHOLE_CORES)
-        if self.mutex:
+        if self.cores >= FULL:
+            fits &= (used[SLOTS] == 0) | (total[CORES] != FULL)
+        if self.alone:
             fits &= used[SLOTS] == 0
-        return fits
+        free = total[CORES] - used[CORES]
+        enough = (free >= self.cores) if self.cores else (free > 0)
+        enough &= total[MEMORY] - used[MEMORY] >= self.memory[kind]
+        return np.asarray(fits & (enough | self.cut[kind]))
+
+    def may_fit(self, view: View, fits: Bools) -> Bools:
+        """Whether hosts may have cards enough [h]; a card that is cut may give several."""
+        cut = (fits & self.cut[view.kind]).any(axis=1)
+        return np.asarray((fits.sum(axis=1) >= self.cards) | cut)
 
     def spend(self, view: View, chosen: Bools) -> Ints:
         """What the chosen cards lose [3, h, cards]."""
@@ -82,19 +87,33 @@ def is_plain(shape: Shape) -> bool:
 
 def _ask(wants: CardWants, wishes: Wishes, kinds: Sequence[Card]) -> Ask:
     anywhere = replace(wishes, use_uuids=None)
-    allowed = [k.vendor == wants.vendor and not barred(k, IDLE, anywhere) for k in kinds]
-    shares = [kind.share(wants.memory_mib, wants.percent) for kind in kinds]
-    memory = [0 if share is None else share for share in shares]
-    fractions = [m / max(1, kind.memory_mib) for m, kind in zip(memory, kinds, strict=True)]
-    possible = [ok and s is not None for ok, s in zip(allowed, shares, strict=True)]
-    exact = [kind.mode != HAMI_CORE or bool(kind.profiles) for kind in kinds]
+    allowed = [
+        kind.vendor == wants.vendor
+        and not barred(kind, IDLE, anywhere)
+        and kind.offers(wants.memory_mib, wants.percent, wants.profile)
+        for kind in kinds
+    ]
+    cut = [kind.mode == MIG or bool(wants.profile) for kind in kinds]
+    memory = [kind.share(wants.memory_mib, wants.percent) for kind in kinds]
+    # A percentage that rounds down to nothing would mean no limit at all.
+    none = [
+        not m and bool(wants.percent and k.memory_mib) for m, k in zip(memory, kinds, strict=True)
+    ]
+    possible = [
+        ok and (c or (m is not None and not n))
+        for ok, c, m, n in zip(allowed, cut, memory, none, strict=True)
+    ]
+    share = [
+        (m or 0) / k.memory_mib if k.memory_mib else 1 / k.slots
+        for m, k in zip(memory, kinds, strict=True)
+    ]
     return Ask(
-        wants.cards,
-        min(wants.cores, WHOLE_CORES),
-        wishes.mutex,
         wants.vendor,
+        wants.cards,
+        min(wants.cores, FULL),
+        wishes.mutex,
         np.array([*possible, False]),
-        np.array([*(e and a for e, a in zip(exact, allowed, strict=True)), False]),
-        np.array([*memory, 0]),
-        np.array([*fractions, 0.0]),
+        np.array([*cut, False]),
+        np.array([*(m or 0 for m in memory), 0]),
+        np.array([*share, 0.0]),
     )

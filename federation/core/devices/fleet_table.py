@@ -23,27 +23,31 @@ Bools = NDArray[np.bool_]
 SLOTS, MEMORY, CORES = 0, 1, 2
 """Index of an amount in `View.total`, `View.used` and what is spent."""
 
-_KIND, _OPEN, _TOTAL, _USED = 0, 1, 2, 5
-_FIELDS = 8
+_KIND, _OPEN, _NUMA, _TOTAL, _USED = 0, 1, 2, 3, 6
+_FIELDS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """Some hosts, in the order of `rows`; arrays have one entry per host [h] or card [h, cards].
 
-    `kind` is -1 where a host has no such card; `open` says that new work may go there.
+    `kind` is -1 where a host has no such card; `open` says that new work may go there; `numa` is
+    the number of the NUMA node.
     `total` and `used` have the amounts [3, h, cards]. `cpu` is milli-units free [h], `cpu_total`
-    the most that was ever free. `kinds` are all kinds of the fleet.
+    the most that was ever free. `kinds` are all kinds of the fleet,
+    `uses` the hosts by row.
     """
 
     rows: Ints
     kind: Ints
     open: Bools
+    numa: Ints
     total: Ints
     used: Ints
     cpu: Ints
     cpu_total: Ints
     kinds: Kinds
+    uses: Sequence[HostUse | None]
 
     def of(self, chosen: Ints | Bools) -> View:
         """Some of the hosts."""
@@ -51,11 +55,13 @@ class View:
             self.rows[chosen],
             self.kind[chosen],
             self.open[chosen],
+            self.numa[chosen],
             self.total[:, chosen],
             self.used[:, chosen],
             self.cpu[chosen],
             self.cpu_total[chosen],
             self.kinds,
+            self.uses,
         )
 
 
@@ -147,12 +153,24 @@ class Table:
             rows,
             cards[_KIND],
             cards[_OPEN] > 0,
+            cards[_NUMA],
             cards[_TOTAL:_USED],
             cards[_USED:],
             self._column("cpu")[rows],
             self._cpu_total[rows],
             self.kinds,
+            self.uses,
         )
+
+    def likeness(self, row: int) -> object:
+        """Equal for two hosts if the same pods find the same places, by number of the card."""
+        use = self.uses[row]
+        assert use is not None
+        slices = tuple(use.use(card.uuid).slices for card in use.host.cards if card.profiles)
+        number = {card.uuid: n for n, card in enumerate(use.host.cards)}
+        links = use.host.links.items()
+        pairs = frozenset((number[a], number[b], s) for (a, b), s in links if {a, b} <= set(number))
+        return self._cards[:, row].tobytes(), slices, pairs, bool(use.fence)
 
     def has_room(self, rows: Ints, requests: Sequence[tuple[str, int]]) -> Bools:
         """Which of the rows have these host resources free."""
@@ -222,7 +240,8 @@ class Table:
         held = use.use(card.uuid)
         shut = use.fence or held.fence or held.closed or card.cordoned or not card.healthy
         total = Amount(card.slots, card.memory_mib, card.cores)
-        self._cards[:, row, column] = (self.kinds.number(card), not shut, *total, *held.amount)
+        kind = self.kinds.number(card)
+        self._cards[:, row, column] = (kind, not shut, card.numa, *total, *held.amount)
 
 
 _GONE = Room({}, ready=False)

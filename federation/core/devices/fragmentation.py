@@ -40,7 +40,10 @@ class Cards:
         """The cards as they are, less what is `spent` [3, h, cards]."""
         free = view.total - view.used - spent
         comes = view.open & (free[SLOTS] > 0) & (free[CORES] > 0)
-        share = np.where(view.open, free[MEMORY] * (MILLI / np.maximum(view.total[MEMORY], 1)), 0.0)
+        sized = view.total[MEMORY] > 0  # else it is counted in slots
+        whole = np.where(sized, view.total[MEMORY], np.maximum(view.total[SLOTS], 1))
+        part = np.where(sized, free[MEMORY], free[SLOTS]) * (MILLI / whole)
+        share = np.where(view.open, part, 0.0)
         return cls(share, np.where(comes, free[MEMORY], -1), np.where(comes, free[CORES], -1))
 
 
