@@ -14,6 +14,7 @@ from fedq.lint import (
     rules_fit,
     rules_flavors,
     rules_jobs,
+    rules_node_groups,
     rules_objects,
     rules_queues,
     rules_quota,
@@ -35,6 +36,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *rules_queues.RULES,
     *rules_flavors.RULES,
     *rules_fit.RULES,
+    *rules_node_groups.RULES,
     *rules_configuration.RULES,
 )
 _SEVERITY: Final = {rule.id: rule.severity for rule in RULES}

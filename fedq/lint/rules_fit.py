@@ -19,8 +19,6 @@ from fedq.lint.finding import Finding, Rule, Severity
 from fedq.lint.jobs import JobView, Pods
 from fedq.lint.world import Node, World
 
-_SLICE_MEMORY: Final = "nvidia.com/gpu-memory"
-
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -147,30 +145,9 @@ def _most(known: Sequence[tuple[Node, Mapping[str, int]]], needs: Mapping[str, i
     return "no node has all of it together"
 
 
-def slice_too_small(world: World) -> Iterator[Finding]:
-    """More memory of a card than any node group gives to one slice."""
-    slices = [
-        (node, parse_resources({_SLICE_MEMORY: group[_SLICE_MEMORY]})[_SLICE_MEMORY])
-        for node, group in world.node_groups
-        if _SLICE_MEMORY in group
-    ]
-    for job in world.jobs if slices else ():
-        for pods in job.pods:
-            asked = pods.as_set()
-            need = asked.requests.get(_SLICE_MEMORY, 0)
-            fitting = [most for node, most in slices if node.may_have(dict(asked.node_selector))]
-            if need > max(fitting, default=0):
-                most = format_quantity("memory", max(fitting, default=0))
-                said = f"it asks {format_quantity('memory', need)} of {_SLICE_MEMORY} per slice, no"
-                path = (*pods.path, "spec", "containers")
-                todo = "ask for less, or for more slices"
-                yield Finding(job.thing, f"{said} node group gives more than {most}", todo, path)
-
-
 RULES: Final = (
     Rule("not-covered", Severity.WARNING, not_covered),
     Rule("no-flavor", Severity.WARNING, no_flavor),
     Rule("too-large", Severity.WARNING, too_large),
     Rule("no-room", Severity.WARNING, no_room),
-    Rule("slice-too-small", Severity.WARNING, slice_too_small),
 )

@@ -15,10 +15,12 @@ from federation.api.meta import WireModel
 from federation.api.names import FEDQ_GROUP, KUEUE_GROUP
 from federation.api.problems import Path, Problem, problems, unknown_fields
 from federation.api.registry import REGISTRY
+from federation.core.devices.node_groups import decode
+from federation.core.devices.undecodable import UndecodableError
 from federation.core.quantity import QuantityError
 from fedq.lint.finding import Thing
 from fedq.lint.jobs import view
-from fedq.lint.pod_fields import Amount, JobSpec, Lenient, NodeFields, PodTemplate, names
+from fedq.lint.pod_fields import JobSpec, Lenient, NodeFields, PodTemplate, names
 from fedq.lint.world import is_node_groups
 from fedq.manifest_checks import check_name, read_model
 
@@ -140,15 +142,17 @@ def _node_groups(groups: list[Any]) -> list[Problem]:
     found = []
     for index, group in enumerate(groups):
         path: Path = ("nodeGroups", index)
-        found += _below(NodeGroup, group, path)[1]
-        for key, value in group.items() if isinstance(group, dict) else ():
-            if "/" in key:
-                found += _below(_Quantity, {"value": value}, (*path, key), drop=1)[1]
-    return found
+        wrong = _below(NodeGroup, group, path)[1]
+        found += wrong or _undecodable([group], path)
+    return found or _undecodable(groups, ("nodeGroups",))
 
 
-class _Quantity(Lenient):
-    value: Amount
+def _undecodable(groups: list[Any], path: Path) -> list[Problem]:
+    try:
+        decode({"nodeGroups": groups})
+    except UndecodableError as error:
+        return [Problem(path, str(error))]
+    return []
 
 
 def _below(

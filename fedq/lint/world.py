@@ -16,6 +16,7 @@ from federation.api.configuration import (
 )
 from federation.api.convert import to_cluster_queue, to_cohort, to_flavor, to_local_queue
 from federation.api.names import KUEUE_GROUP
+from federation.core.devices.node_groups import NodeGroup, decode
 from federation.core.policies import ResourceRules, UndeclaredResources
 from federation.core.quota import QuotaTree
 from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Taint
@@ -122,16 +123,17 @@ class World:
     def nodes(self) -> tuple[Node, ...]:
         """Nodes, and the node groups of a device plugin's file."""
         nodes = (_node(thing) for thing in self.of("Node", ""))
-        return (*nodes, *(node for node, _ in self.node_groups))
+        groups = (Node(g.name, g.selector, partial=True) for _, _, g in self.node_groups)
+        return (*nodes, *groups)
 
     @cached_property
-    def node_groups(self) -> tuple[tuple[Node, Json], ...]:
-        """Groups of nodes with what the file says of each."""
+    def node_groups(self) -> tuple[tuple[Thing, int, NodeGroup], ...]:
+        """Groups of nodes, each with its file and place there."""
         return tuple(
-            (Node(group["name"], group.get("nodeSelector") or {}, partial=True), group)
+            (thing, index, group)
             for thing in self.things
             if is_node_groups(thing.body)
-            for group in thing.body["nodeGroups"]
+            for index, group in enumerate(decode(thing.body))
         )
 
     @cached_property

@@ -68,8 +68,8 @@ def plain(vendor: Vendor, node: NodeFacts, group: NodeGroup | None) -> tuple[Car
     count, usable = _counts(node, vendor.count)
     model = clean(node.labels.get(_PRODUCT, vendor.key), _PRODUCT)
     memory = _label(node, _MEMORY) // max(_label(node, _REPLICAS), 1)
-    if group is not None and group.slices and group.vendor == vendor.key:
-        memory = group.memory_mib or _label(node, _MEMORY) // group.slices
+    if group is not None and group.cuts and group.vendor == vendor.key:
+        memory = group.size_of(_label(node, _MEMORY))
         card = Card("", vendor.key, model, memory, group.cores, 1, mode=SLICE)
         card = replace(card, sizes=(memory,) if memory else ())
     else:

@@ -165,14 +165,17 @@ def _once(cards: Iterable[Card], notes: _Notes) -> Iterator[Card]:
 
 def _cut(card: Card, group: NodeGroup | None, notes: _Notes) -> Card:
     """A registered card as its node group cuts it; compute stays what its plugin allows."""
-    if not group or not group.slices or card.vendor != group.vendor or card.mode != HAMI_CORE:
+    if not group or not group.cuts or card.vendor != group.vendor or card.mode != HAMI_CORE:
         return card
-    size = group.memory_mib or card.memory_mib // group.slices
-    fitting = min(group.slices, card.memory_mib // size if size else 0)
-    if fitting < group.slices:
+    size = group.size_of(card.memory_mib)
+    fitting = card.memory_mib // size if size else 0
+    if group.slices and fitting > group.slices:
+        fitting = group.slices
+    if fitting < max(group.slices, 1):
+        many = group.slices or "any"
         notes.problems.append(
-            f"node group {group.name} cuts cards to {group.slices} slices of {size} MiB, of which"
-            f" card {card.uuid} with {card.memory_mib} MiB has {fitting}"
+            f"node group {group.name} cuts cards to {many} slices of {size} MiB, of which card"
+            f" {card.uuid} with {card.memory_mib} MiB has {fitting}"
         )
     return replace(card, slots=min(card.slots, fitting), sizes=(size,))
 

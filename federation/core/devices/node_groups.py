@@ -2,7 +2,8 @@
 
 The file is no Kubernetes object: a list `nodeGroups`, each with a name, a nodeSelector, and what
 one card is cut to under the names of requests: how many slices, the memory and the compute of one.
-Without a number of slices the cards are shared as they are asked for.
+Without a number of slices as many are cut as fit; without memory either, cards are shared as they
+are asked for.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ MOST_SLICES = 256
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes with all labels of `selector`. `slices` 0 is no cutting at all, `memory_mib` 0 an even
-    part of the card. `cores` is what one slice may use of its card.
+    """Nodes with all labels of `selector`. `slices` 0 is as many as fit, `memory_mib` 0 an even
+    part of the card, both 0 no cutting at all. `cores` is what one slice may use of its card.
     """
 
     name: str
@@ -31,6 +32,15 @@ class NodeGroup:
     slices: int = 0
     memory_mib: int = 0
     cores: int = 100
+
+    @property
+    def cuts(self) -> bool:
+        """Whether cards are cut."""
+        return bool(self.slices or self.memory_mib)
+
+    def size_of(self, card_mib: int) -> int:
+        """MiB of one slice of a card."""
+        return self.memory_mib or card_mib // self.slices
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is in it."""
@@ -104,8 +114,6 @@ def _checked(
     slices, memory = given.get(Quantity.CARDS, 0), given.get(Quantity.MEMORY, 0)
     if slices > MOST_SLICES:
         raise UndecodableError(f"{slices} slices of a card are more than {MOST_SLICES}")
-    if memory and not slices:
-        raise UndecodableError("it has memory of slices, but not how many slices a card is cut to")
     cores = given.get(Quantity.CORES, 100)
     if not 1 <= cores <= 100:
         raise UndecodableError(f"{cores} % of compute is not within 1 and 100")

@@ -105,6 +105,21 @@ MISSING_LIMIT = put(member(), f"{QUOTA}.borrowingLimit", None)
 GROUPS = {
     "nodeGroups": [{"name": "g", "nodeSelector": {"a": "x"}, "nvidia.com/gpu-memory": "10Gi"}]
 }
+CARD = '[{"id":"g","count":10,"devmem":8192,"devcore":100,"type":"NVIDIA T4","health":true}]'
+
+
+def groups(name: str = "g", **selector: str) -> Json:
+    """A file of one group that cuts cards to 10 GB."""
+    return {
+        "nodeGroups": [{"name": name, "nodeSelector": selector, "nvidia.com/gpu-memory": "10Gi"}]
+    }
+
+
+def carded(register: str) -> Json:
+    """A Node whose device plugin registers cards."""
+    return put(node(), "metadata.annotations", {"hami.io/node-nvidia-register": register})
+
+
 SLICED = put(
     job(to="lq"),
     "spec.template.spec.containers.0.resources",
@@ -395,6 +410,21 @@ CASES: list[tuple[str, Severity, Objects, Objects]] = [
             ),
         ),
     ),
+    (
+        "node-groups-alike",
+        WARN,
+        (groups(a="x"), groups("h", b="y")),
+        (groups(a="x"), groups("h", a="y")),
+    ),
+    (
+        "node-groups-alike",
+        WARN,
+        (groups(a="x"), groups("h", a="x")),
+        (groups(a="x"), groups("h", a="x", b="y")),
+    ),
+    ("node-group-empty", WARN, (groups(a="x"), node()), (groups(a="f"), node())),
+    ("node-cards", WARN, (carded("[{}]"),), (carded(CARD),)),
+    ("node-cards", WARN, (groups(a="f"), carded(CARD)), (groups(a="x"), carded(CARD))),
     ("retention", WARN, (config(objectRetentionPolicies=None),), (config(),)),
     ("pods-ready", INFO, (config(waitForPodsReady=None),), (config(),)),
     ("pods-ready", WARN, (config(waitForPodsReady={"enable": False}),), (config(),)),

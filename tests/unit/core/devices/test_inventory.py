@@ -273,8 +273,9 @@ GROUP = NodeGroup("g", {"gpu-type": "a100"}, slices=4, memory_mib=20000)
         (2, 40000, 20001, 40000),
         (8, 10000, 10000, 10000),
         (4, 0, 1, 20480),
+        (0, 30000, 1, 30000),
     ],
-    ids=["4 of 20 GB", "exact", "too large", "2 of 40 GB", "8 of 10 GB", "even parts"],
+    ids=["4 of 20", "exact", "too large", "2 of 40", "8 of 10", "even parts", "what fits"],
 )
 def test_registered_cards_that_a_group_cuts(
     slices: int, memory: int, asked: int, share: int | None
@@ -282,7 +283,7 @@ def test_registered_cards_that_a_group_cuts(
     """A share takes a slice whatever it asks; the plugin's own limits stay."""
     group = NodeGroup("g", {"gpu-type": "a100"}, slices=slices, memory_mib=memory)
     (one,) = read_host(registered(card(), labels={"gpu-type": "a100"}), [group]).host.cards
-    assert (one.uuid, one.slots, one.memory_mib, one.cores) == ("GPU-1", slices, 81920, 100)
+    assert (one.uuid, one.slots, one.memory_mib, one.cores) == ("GPU-1", slices or 2, 81920, 100)
     assert one.share(asked, 0) == share
     assert one.share(0, 100) is None
 

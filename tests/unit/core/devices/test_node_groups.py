@@ -31,9 +31,10 @@ def groups(**fields: Any) -> dict[str, Any]:
         ({"_gpu": 2, "_gpumem": 40000, "_gpucores": "50"}, 2, 40000, 50),
         ({"_gpu": "8", "_gpu-memory": "10Gi", "_gpumem": "10240"}, 8, 10240, 100),
         ({"_gpu": "8"}, 8, 0, 100),
+        ({"_gpumem": "10Gi"}, 0, 10240, 100),
         ({}, 0, 0, 100),
     ],
-    ids=["4 of 20 GB", "2 of 40 GB", "8 of 10 GB", "even parts", "dynamic"],
+    ids=["4 of 20 GB", "2 of 40 GB", "8 of 10 GB", "even parts", "what fits", "dynamic"],
 )
 def test_read(fields: dict[str, Any], slices: int, memory: int, cores: int) -> None:
     """Under all names of requests, in their units."""
@@ -58,7 +59,6 @@ def test_other_vendors() -> None:
         (groups(_gpu="-1"), "negative"),
         (groups(_gpu=True), "'' is not a quantity"),
         (groups(_gpu="1000"), "1000 slices of a card are more than 256"),
-        (groups(**{"_gpu-memory": "20Gi"}), "not how many slices"),
         (groups(_gpu="2", _gpumem="1", **{"_gpu-memory": "2"}), "another name for the same"),
         (groups(_gpu="2", _gpucores="0"), "0 % of compute"),
         (groups(_gpu="2", _gpucores="101"), "101 % of compute"),
