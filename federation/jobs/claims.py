@@ -113,7 +113,7 @@ def _problem(claim: ClaimSpec, claims: Claims) -> str:
 
 def _claims(spec: Json, claims: Claims) -> Iterator[tuple[str, ClaimSpec | str]]:
     """Each claim of a pod: its place and name, and what it asks for or why that is not known."""
-    entries = spec.get("resourceClaims") or ()
+    entries = spec.get("resourceClaims") or []
     if not isinstance(entries, list):
         yield "resourceClaims", "it is no list"
         return
