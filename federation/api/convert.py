@@ -13,6 +13,8 @@ from federation.api.flavor_cards import flavor_cards
 from federation.api.local_usage import read_usage
 from federation.api.names import Option
 from federation.api.spelling import normalize
+from federation.core.devices.totals_quota import standard
+from federation.core.devices.vendor_table import VENDORS
 from federation.core.policies import (
     AdmissionCheck,
     FlavorFungibility,
@@ -37,6 +39,8 @@ from federation.core.types import (
 )
 
 Json = dict[str, Any]
+
+_CARDS = standard(VENDORS)
 
 
 def to_cluster_queue(obj: Json) -> ClusterQueue:
@@ -145,13 +149,19 @@ def _group(group: quota.ResourceGroup) -> ResourceGroup:
 
 def _quota(resource: quota.ResourceQuota) -> Quota:
     def amount(value: str | int | None) -> int | None:
-        return None if value is None else parse_quota(resource.name, value)
+        return None if value is None else _amount(resource.name, value)
 
     return Quota(
-        nominal=parse_quota(resource.name, resource.nominal_quota),
+        nominal=_amount(resource.name, resource.nominal_quota),
         borrowing_limit=amount(resource.borrowing_limit),
         lending_limit=amount(resource.lending_limit),
     )
+
+
+def _amount(resource: str, value: str | int) -> int:
+    """A quota. Memory of cards is counted in MiB, and may be written in bytes."""
+    mib = _CARDS.limit(resource, str(value))
+    return parse_quota(resource, value) if mib is None else int(mib)
 
 
 def _selector(wire: selector.LabelSelector | None) -> LabelSelector | None:

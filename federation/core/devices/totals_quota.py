@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from federation.core.devices.amounts import MIB
 from federation.core.devices.cards import Card
 from federation.core.devices.totals import Held, held, vendors_of
 from federation.core.devices.vendors import Quantity, Vendor, Vendors
 from federation.core.devices.wants import PodWants
+from federation.core.quantity import exact_quantity
 
 
 class UnknownCard(ValueError):
@@ -47,6 +49,9 @@ class Measure(NamedTuple):
         if value is None:
             raise UnknownCard(self.vendor)
         return value * self.factor
+
+
+_BYTES: Final = tuple(f"{prefix}i" for prefix in "MGTPE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,19 @@ class CardQuotas:
             )
             total[name] = max(0, -(-exact // 1))
         return total
+
+    def limit(self, resource: str, text: str) -> Fraction | None:
+        """A quota of card memory that is written in bytes (640Gi), in the unit that is charged;
+        None if it is another quota. Decimal suffixes are numbers: the API server writes 1M for a
+        quota of 1000000 MiB. Raises QuantityError.
+        """
+        measures = self.measures.get(resource, ())
+        if not text.endswith(_BYTES) or not measures:
+            return None
+        measure = measures[0]
+        if measure.quantity is not Quantity.MEMORY:
+            return None
+        return exact_quantity(text) / MIB * measure.factor
 
 
 def standard(vendors: Vendors) -> CardQuotas:
