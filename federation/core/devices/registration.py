@@ -79,7 +79,7 @@ def _card(item: Mapping[str, Any], vendor: Vendor, _: int) -> Card:
         vendor=vendor.key,
         model=words(item, "type"),
         memory_mib=integer(item, "devmem"),
-        cores=100 if vendor.compute_units else integer(item, "devcore"),
+        cores=_cores(integer(item, "devcore"), vendor),
         slots=integer(item, "count"),
         index=integer(item, "index"),
         numa=integer(item, "numa", -INT32),
@@ -88,6 +88,11 @@ def _card(item: Mapping[str, Any], vendor: Vendor, _: int) -> Card:
         profiles=_profiles(listed(item.get("migProfiles"), "migProfiles")),
         units=integer(item, "devcore") if vendor.compute_units else 0,
     )
+
+
+def _cores(registered: int, vendor: Vendor) -> int:
+    """As registered; in percent where that is compute units, or nothing and not to be shared."""
+    return 100 if vendor.compute_units or not (registered or vendor.cores) else registered
 
 
 def _metax(item: Mapping[str, Any], vendor: Vendor, number: int) -> Card:

@@ -118,6 +118,15 @@ def test_metax() -> None:
     )
 
 
+def test_vendors_without_shares_of_compute_register_none() -> None:
+    """Such a card has all of it; elsewhere none is none."""
+    text = json.dumps([{"id": "7-0-batch-0", "count": 1, "type": "Vastai", "health": True}])
+    vastai = VENDORS.get("Vastai")
+    assert vastai is not None
+    assert decode(text, vastai) == (Card("7-0-batch-0", "Vastai", "Vastai", 0, 100, 1),)
+    assert decode(text, NVIDIA)[0].cores == 0
+
+
 def test_amd_registers_compute_units() -> None:
     """Cores are percent everywhere; how many units that is stays known."""
     (card,) = decode(json.dumps([A10 | {"devcore": 304}]), AMD)
