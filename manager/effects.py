@@ -190,7 +190,8 @@ class EffectRunner:
         )
         if not offer.void and (problem := start_problem(job, record)):
             raise _Ended(on.CannotStart(problem))
-        body = copy_of(job, identity, record, void=offer.void)
+        vendors = self._controller.policies.resources.vendors
+        body = copy_of(job, identity, record, vendors=vendors, void=offer.void)
         if not self._controller.views.preemptible(local):  # its queues here may have said it
             body["metadata"]["annotations"][Option.NON_PREEMPTIBLE.value] = "true"
         return body

@@ -9,6 +9,8 @@ from typing import Any
 
 from federation.api.convert import preemptible
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
+from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.vendors import Vendors
 from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
@@ -16,6 +18,7 @@ from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceF
 from federation.jobs import admissibility, scaling, template
 from federation.jobs.admission_note import decode_admission, encode_admission, original
 from federation.jobs.device_pins import Template as Cards
+from federation.jobs.devices import canonical
 from federation.jobs.eviction_note import read_eviction
 from federation.jobs.mirror import (
     Identity,
@@ -146,13 +149,20 @@ def _management_problem(spec: Json) -> str:
     )
 
 
-def remote_manifest(job: Json, identity: Identity, admission: Admission | None = None) -> Json:
+def remote_manifest(
+    job: Json,
+    identity: Identity,
+    admission: Admission | None = None,
+    vendors: Vendors = VENDORS,
+) -> Json:
     """The suspended copy to create on a worker.
 
     If fewer pods were admitted than asked for, the copy has so many: the worker may take still
-    fewer, but not more than the global quota was charged for.
+    fewer, but not more than the global quota was charged for. Requests for cards are written as
+    device plugins read them.
     """
     spec = copy_spec(job, _DROPPED_SPEC)
+    spec["template"] = canonical(spec["template"], vendors)
     if admission is not None:
         spec.update(scaling.scaled(job, _admitted(admission, job), 0))
     without_controller_labels(spec["template"])

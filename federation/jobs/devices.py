@@ -17,7 +17,7 @@ from federation.core.devices.totals import held
 from federation.core.devices.vendors import Quantity, Vendors
 from federation.core.devices.wants import ContainerWants, PodWants, Role
 from federation.core.limit_range import CONTAINER, LimitItem, defaulted
-from federation.core.quantity import exact_quantity
+from federation.core.quantity import QuantityError, exact_quantity
 from federation.core.requests import Exact
 from federation.jobs.containers import NO_DEFAULTS, PodDefaults, wants_of
 
@@ -141,6 +141,27 @@ def _is_counted(name: str, vendors: Vendors) -> bool:
 def _reads_as(texts: Texts, written: Texts, name: str) -> bool:
     """Whether a device plugin, which knows plain numbers only, reads what is meant."""
     return exact_quantity(texts[name]) == Fraction(written[name])
+
+
+def spelling_problem(template: Json, vendors: Vendors) -> str:
+    """What has to be written differently where the pods are started as they are: nothing rewrites
+    the resources of a Job that is there. '' if nothing, or if it cannot be read.
+    """
+    try:
+        plain = canonical(template, vendors)
+    except (WantsError, QuantityError):
+        return ""
+    for field in ("initContainers", "containers"):
+        after = (plain.get("spec") or {}).get(field) or ()
+        for old, new in zip((template.get("spec") or {}).get(field) or (), after, strict=True):
+            if old is not new:
+                limits = new["resources"]["limits"]
+                said = ", ".join(f"{n}: {limits[n]}" for n in limits if _is_counted(n, vendors))
+                return (
+                    f"container {new.get('name')}: device plugins on this cluster do not"
+                    f" understand its request for cards: write {said}"
+                )
+    return ""
 
 
 def _canonical(container: Json, vendors: Vendors) -> Json:

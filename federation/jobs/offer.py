@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from federation.api.names import DEFAULT_POD_SET, Label, Mirror
+from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.vendors import Vendors
 from federation.core.effects import VOID
 from federation.core.facts import Record
 from federation.core.pod_updates import PodSetUpdate
@@ -21,9 +23,16 @@ from federation.jobs.mirror import Identity
 Json = dict[str, Any]
 
 
-def copy_of(job: Json, identity: Identity, record: Record, *, void: bool = False) -> Json:
+def copy_of(
+    job: Json,
+    identity: Identity,
+    record: Record,
+    *,
+    vendors: Vendors = VENDORS,
+    void: bool = False,
+) -> Json:
     """The body to create on the cluster."""
-    body = batch_job.remote_manifest(job, identity, record.admission)
+    body = batch_job.remote_manifest(job, identity, record.admission, vendors)
     for assignment in _assignments(record):
         template_before = body["spec"]["template"]
         body["spec"]["template"] = template.started(template_before, assignment, _updates(record))

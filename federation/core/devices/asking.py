@@ -71,8 +71,8 @@ def pod_wants(
 
 def canonical_texts(ask: ContainerAsk, vendors: Vendors = VENDORS) -> dict[str, str]:
     """What a container asks of cards, under each vendor's own names and as plain numbers in its
-    units, with the default number of cards; without amounts of 0, which are as if not given, and
-    without instances. Raises WantsError.
+    units; without amounts of memory of 0, which are as if not given, and without instances.
+    Raises WantsError.
     """
     return {
         name: str(amount)
@@ -142,14 +142,14 @@ class _Request:
         if not cards:
             return {}
         asked = self._amount(Quantity.CARDS, whole)
-        found = {vendor.count: cards if asked is None else asked}
+        found = {} if asked is None else {vendor.count: asked}
         if memory:
             found[vendor.memory] = memory // vendor.mib_per_unit
         if percent:
             found[vendor.percent] = percent
         if cores is not None:
             found[vendor.cores] = cores
-        return found
+        return found or {vendor.count: cards}
 
     def _shares(self) -> tuple[int | None, int | None, int | None]:
         """Memory in MiB, percentage of memory, and compute, each None if it is not given."""
