@@ -134,18 +134,26 @@ def _unregistered(node: NodeFacts, vendor: Vendor, notes: _Notes) -> None:
         notes.problems.append(f"{said}: they are not counted")
 
 
-def _remarks(cards: Iterable[Card], vendor: Vendor) -> Iterator[str]:
-    for card in cards:
-        if card.mode == MIG and not card.profiles:
-            yield (
-                f"card {card.uuid} is in MIG mode but registers no profiles: it gets nothing new;"
-                " HAMi before 2.10 does so: update its device plugin"
-            )
-        if vendor.model_word and vendor.model_word.lower() not in card.model.lower():
-            yield (
-                f"card {card.uuid} registers as {shown(card.model)}: HAMi's scheduler offers it to"
-                f" nobody, because {vendor.model_word} is not in that text"
-            )
+def _remarks(cards: tuple[Card, ...], vendor: Vendor) -> Iterator[str]:
+    """One sentence of each sort, however many cards it is about."""
+    cut = [card for card in cards if card.mode == MIG and not card.profiles]
+    if cut:
+        yield (
+            f"{_named(cut)} in MIG mode without profiles: nothing new goes there; HAMi before 2.10"
+            " registers so: update its device plugin"
+        )
+    word = vendor.model_word
+    strange = [card for card in cards if word.lower() not in card.model.lower()]
+    if strange:
+        yield (
+            f"{_named(strange)} registered as {shown(strange[0].model)}: HAMi's scheduler offers it"
+            f" to nobody, because {word} is not in that text"
+        )
+
+
+def _named(cards: list[Card]) -> str:
+    more = f" (and {len(cards) - 1} others)" if len(cards) > 1 else ""
+    return f"card {cards[0].uuid}{more} is"
 
 
 def _once(cards: Iterable[Card], notes: _Notes) -> Iterator[Card]:

@@ -214,9 +214,10 @@ def test_the_word_of_the_vendor_is_not_needed() -> None:
 
 def test_mig_cards_without_profiles() -> None:
     """They are told of, and nothing else."""
-    reading = read_host(registered(card(mode="mig")))
+    reading = read_host(registered(card(mode="mig"), card("GPU-2", mode="mig")))
     assert not reading.fence
-    assert "registers no profiles" in reading.problems[0]
+    (said,) = reading.problems
+    assert said.startswith("card GPU-1 (and 1 others) is in MIG mode without profiles")
 
 
 def test_two_vendors_with_the_same_card() -> None:
