@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from federation.core.quantity import format_quantity, scale
-from federation.core.types import Admission, FlavorResource, Pending, Usage
+from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.vendors import Quantity
+from federation.core.quantity import Resources, format_quantity, scale
+from federation.core.types import (
+    Admission,
+    FlavorResource,
+    Pending,
+    PodSet,
+    PodSetAssignment,
+    Usage,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ def _fit(item: Pending, admission: Admission, cluster: ClusterView) -> Choice | 
         return f"ClusterQueue {queue_name} is not active there"
     used: Usage = {}
     for pods, assigned in zip(item.pod_sets, admission.pod_sets, strict=True):
-        for resource, amount in scale(pods.requests, assigned.count).items():
+        for resource, amount in _asked(pods, assigned, queue).items():
             if amount == 0:
                 continue
             key = _flavor_for(resource, amount, assigned.flavors, cluster, queue, used)
@@ -139,6 +148,27 @@ def _fit(item: Pending, admission: Admission, cluster: ClusterView) -> Choice | 
                 return key
             used[key] = used.get(key, 0) + amount
     return Choice(cluster.name, queue_name, used)
+
+
+def _asked(pods: PodSet, assigned: PodSetAssignment, queue: WorkerQueue) -> Resources:
+    """What a worker's queue is asked for. Shares of cards are as they were charged here, if it
+    counts them; if it does, it need not count the cards as well.
+    """
+    asked = scale(pods.requests, assigned.count)
+    if pods.cards is None:
+        return asked
+    shares = {
+        name: amount
+        for name, amount in assigned.usage.items()
+        if name not in (*asked, "pods") and queue.flavors(name)
+    }
+    counts = {name for name in asked if shares and _is_cards(name) and not queue.flavors(name)}
+    return {**{name: amount for name, amount in asked.items() if name not in counts}, **shares}
+
+
+def _is_cards(resource: str) -> bool:
+    found = VENDORS.of_resource(resource)
+    return found is not None and found[1] in (Quantity.CARDS, Quantity.INSTANCES)
 
 
 def _flavor_for(

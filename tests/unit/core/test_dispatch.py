@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from federation.core.devices.wants import CardWants, ContainerWants, PodWants
 from federation.core.dispatch import (
     Amount,
     Choice,
@@ -168,3 +169,30 @@ def test_a_queue_that_only_borrows() -> None:
     """No nominal quota: it counts as full, and is taken only when there is nothing better."""
     assert cluster(pick(view("a", 4, 0), view("b", 1, 8))) == "a"
     assert cluster(pick(view("a", 4, 0), view("b", 2, 8))) == "b"
+
+
+def sliced(usage: dict[str, int]) -> tuple[Pending, Admission]:
+    """Two pods with half a card each, charged so at management, in flavor `f`."""
+    cards = PodWants((ContainerWants("c", cards=(CardWants("NVIDIA", 1, percent=50),)),))
+    given = replace(pods(2, **{"nvidia.com/gpu": 1}), cards=cards)
+    assigned = PodSetAssignment("main", 2, dict.fromkeys(usage, "f"), usage)
+    return item("u", "q", given), Admission("q", (assigned,))
+
+
+def test_shares_of_cards_are_asked_for_where_they_are_counted() -> None:
+    """As they were charged; who counts them need not count cards, who does not is not asked."""
+    cards, memory = (FlavorResource("f", f"nvidia.com/{n}") for n in ("gpu", "total-gpumem"))
+    work = sliced({"nvidia.com/gpu": 2, "nvidia.com/total-gpumem": 40960})
+    both = view("a", amounts={cards: Amount(8, 8), memory: Amount(10**6, 40960)})
+    found = pick(both, work=work)
+    assert isinstance(found, Choice)
+    assert found.usage == {cards: 2, memory: 40960}
+    only_memory = pick(view("a", amounts={memory: Amount(10**6, 40960)}), work=work)
+    assert isinstance(only_memory, Choice)
+    assert only_memory.usage == {memory: 40960}
+    only_cards = pick(view("a", amounts={cards: Amount(8, 8)}), work=work)
+    assert isinstance(only_cards, Choice)
+    assert only_cards.usage == {cards: 2}
+    full = view("a", amounts={cards: Amount(8, 8), memory: Amount(10**6, 40959)})
+    assert "total-gpumem: 40959 free, 40960 needed" in why(pick(full, work=work), "a")
+    assert "no quota for nvidia.com/gpu" in why(pick(view("a"), work=work), "a")
