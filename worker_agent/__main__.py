@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from federation.api.names import Label
 from federation.edge.catalog import Catalog
+from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.configuration_file import ConfigurationFileError, configured
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
@@ -31,6 +32,7 @@ from worker_agent.agent import Agent, Settings
 from worker_agent.gates import Gates
 from worker_agent.heartbeat import Heartbeat
 from worker_agent.nodes import Nodes
+from worker_agent.pins import Pins
 from worker_agent.report import Reporter
 from worker_agent.settings import AgentSettings
 from worker_agent.workloads import Workloads
@@ -50,9 +52,11 @@ async def run(
             agent.quotas_changed()
 
     catalog = Catalog(client, changed)
+    if rules.policies.resources.devices.mappings:
+        catalog.claims.want()
     agent = Agent(client, catalog, lambda: heartbeat.epoch, rules)
     workloads = Workloads(client, agent)
-    gates = Gates(client, agent)
+    gates, pins = Gates(client, agent), Pins(client, agent)
     reporter = Reporter(client, catalog, agent, cluster)
     select = Select(label_selector=Label.QUEUE_NAME.value)
     informers = [
@@ -64,13 +68,15 @@ async def run(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(vital(heartbeat.run(), "heartbeat"))
         tasks.create_task(vital(agent.nodes.run(), "nodes"))
+        tasks.create_task(vital(catalog.claims.run(), "claims"))
         for informer in informers:
             tasks.create_task(vital(informer.run(), f"informer/{informer.resource.plural}"))
         for informer in informers:
             await informer.synced.wait()
+        await catalog.claims.ready()
         if settings.listen:
             web = app(
-                _problem(informers, agent.nodes, heartbeat),
+                _problem(informers, agent.nodes, catalog.claims, heartbeat),
                 lambda: {"requests": counted(client.requests)},
             )
             tasks.create_task(vital(serve(web, settings.listen), "web"))
@@ -78,15 +84,18 @@ async def run(
         tasks.create_task(vital(agent.run(), "agent"))
         tasks.create_task(vital(workloads.run(), "workloads"))
         tasks.create_task(vital(gates.run(), "gates"))
+        tasks.create_task(vital(pins.run(), "pins"))
         tasks.create_task(vital(reporter.run(), "report"))
 
 
-def _problem(informers: list[Informer], nodes: Nodes, heartbeat: Heartbeat) -> Callable[[], str]:
+def _problem(
+    informers: list[Informer], nodes: Nodes, claims: ClaimCatalog, heartbeat: Heartbeat
+) -> Callable[[], str]:
     """Why the agent makes no progress; '' if it does."""
 
     def problem() -> str:
         errors = [str(informer.error) for informer in informers if informer.error is not None]
-        errors += nodes.errors()
+        errors += nodes.errors() + claims.errors()
         if not errors and heartbeat.renewed_at is None:
             errors = ["the Lease has not been renewed yet"]
         return "; ".join(errors)
@@ -116,7 +125,7 @@ def main() -> int:
     try:
         settings = AgentSettings()
         configure_logging(settings.log_level)
-        rules = Settings(configured(arguments.config))
+        rules = Settings(configured(arguments.config), binder=settings.cards)
     except ValidationError as error:
         missing = ", ".join(f"FEDQ_{str(e['loc'][0]).upper()}" for e in error.errors())
         print(f"the agent needs these settings in its environment: {missing}", file=sys.stderr)  # noqa: T201  (before logging is set up)

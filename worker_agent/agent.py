@@ -12,7 +12,9 @@ import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
+from federation.core.cycle import Fit
 from federation.core.quota import QuotaTree
 from federation.core.types import Admission, Holder
 from federation.core.why import Explainer
@@ -21,6 +23,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
 from worker_agent.controls import Controls
 from worker_agent.decisions import Decisions
+from worker_agent.devices import Devices
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.failures import placed
 from worker_agent.nodes import Nodes
@@ -53,12 +56,14 @@ class Agent:
         """`epoch` is the current one of this cluster's Lease: offers of an older one are void."""
         self.state = State(client, catalog, epoch, settings or Settings())
         self.book, self.scheduler = self.state.book, self.state.scheduler
-        self.nodes = Nodes(client, self.places_changed, self._pods_moved)
+        self.devices = Devices(self.state)
+        self.nodes = Nodes(client, self.places_changed, self._pods_moved, self.devices.watchers)
+        self.devices.connect(self.nodes, self.state.wake.set, self.places_changed)
         self.decided_version = 0
         self.on_decided: Callable[[], None] = lambda: None
         self.on_pods: Callable[[str], None] = lambda uid: None
-        self._decisions = Decisions(self.state)
-        self._controls = Controls(self.state)
+        self._decisions = Decisions(self.state, self.devices)
+        self._controls = Controls(self.state, self.devices)
         self._repair = Repair(self.state, self.nodes)
         self.state.on_queues = self.quotas_changed
         self._generations = itertools.count(1)
@@ -147,10 +152,13 @@ class Agent:
                 self._sync(uid, now)
             if self._repair_at is not None and self._repair_at <= now:
                 self._repair_at = self._repair.run(now)
+            for queue in self.devices.take_in(now):
+                self.scheduler.wake_at_once(queue, now)
             due = self.scheduler.due()
             if not self.state.dirty and not self.scheduler.ready and (due is None or due > now):
                 break
-            decisions = await self.scheduler.cycle(now)
+            decisions = await self.scheduler.cycle(now, partial(self.devices.place, now=now))
+            self.devices.settle(d.item.uid for d in decisions if isinstance(d, Fit))
             explainer = Explainer(self.scheduler.snapshot)
             for decision in decisions:
                 self._decisions.act(decision, explainer, now)
@@ -169,7 +177,7 @@ class Agent:
         if not (self._stale_quotas or places):
             return
         self._stale_quotas, self._stale_places = False, None
-        world, inactive = surroundings(self.state, self.nodes)
+        world, inactive = surroundings(self.state, self.nodes, self.devices)
         self.scheduler.configure(world, now)
         self._decisions.look_again(self._decisions.lines.configured(inactive))
         if places:
@@ -186,6 +194,7 @@ class Agent:
         if job is None:
             state.evicting.pop(uid, None)
             self.scheduler.release(uid, now)
+            self.devices.forget(uid)
             self._leave(uid, now)
             return
         if state.busy(uid):  # looked at again when the write is done
@@ -199,6 +208,7 @@ class Agent:
             return
         state.evicting.pop(uid, None)
         self.scheduler.release(uid, now)
+        self.devices.release(uid)
         if stage is Stage.WAITING:
             self._enqueue(job, now)
             return
@@ -224,6 +234,7 @@ class Agent:
             held = replace(held, pods_ready=True)
         before = self.scheduler.holder(job.uid)
         self.scheduler.hold(held)
+        self.devices.hold(job, self.book.bodies[job.uid])
         if before is not None and _helps(before, held):
             self.scheduler.wake(held.cluster_queue, now)
         if job.stage is Stage.STOPPING:
@@ -236,6 +247,9 @@ class Agent:
 
     def _enqueue(self, job: WorkerJob, now: float) -> None:
         standing = self._controls.held(job, now) or self.state.standings.find(job)
+        if not isinstance(standing, Waiting) and self.devices.unread(job):
+            self._leave(job.uid, now)
+            return
         if isinstance(standing, Waiting):
             self.scheduler.take_out(job.uid, now)
             self._decisions.forget(job.uid)

@@ -72,14 +72,14 @@ class Book:
 
     def refresh_defaults(self) -> None:
         """Read the Jobs again whose pods may request something else now."""
-        found = {namespace: self._defaults(namespace) for namespace in self._known_defaults}
-        changed = {name for name, value in found.items() if value != self._known_defaults[name]}
-        self._known_defaults = found
-        if changed:
-            for body in list(self.bodies.values()):
-                if body["metadata"]["namespace"] in changed:
-                    self._asked.pop(body["metadata"]["uid"])
-                    self._read(body)
+        before = self._known_defaults
+        self._known_defaults = found = {name: self._defaults(name) for name in before}
+        changed = {name for name, value in found.items() if value != before[name]}
+        for body in list(self.bodies.values()) if changed else ():
+            name, spec = body["metadata"]["namespace"], body["spec"]["template"]["spec"]
+            if name in changed and found[name].matters(before[name], spec):
+                self._asked.pop(body["metadata"]["uid"])
+                self._read(body)
 
     def superseded(self, job: WorkerJob) -> bool:
         """Whether a later attempt of the same job is here."""

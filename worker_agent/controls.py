@@ -24,6 +24,7 @@ from federation.core.facts import Record
 from federation.core.policies import StopPolicy
 from federation.core.reasons import Reason
 from federation.jobs.eviction_note import Eviction
+from worker_agent.devices import Devices
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.life import counts, life_of, settled
 from worker_agent.reservations import Reservations
@@ -34,9 +35,9 @@ from worker_agent.texts import Waiting
 class Controls:
     """Asked about a Job whenever something of it, its Workload or its queues has changed."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, devices: Devices) -> None:
         self._state = state
-        self._reservations = Reservations(state)
+        self._reservations = Reservations(state, devices)
         self._alarms: list[tuple[float, str]] = []
         self._alarm_of: dict[str, float] = {}
 

@@ -12,6 +12,7 @@ from federation.jobs import batch_job
 from federation.jobs.eviction_note import Eviction
 from worker_agent import texts
 from worker_agent.copies import Copies
+from worker_agent.devices import Devices
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.lines import Lines
 from worker_agent.reservations import Reservations
@@ -23,11 +24,11 @@ from worker_agent.views import start_patch
 class Decisions:
     """Carries them out. `forget` everything about a Job that is in no queue any more."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, devices: Devices) -> None:
+        self._state, self._devices = state, devices
         self.lines = Lines(state.scheduler)
         self.copies = Copies(state.scheduler, self.lines)
-        self._reservations = Reservations(state)
+        self._reservations = Reservations(state, devices)
         self._untold: set[str] = set()
 
     def queued(self, job: WorkerJob, now: float, *, changed: bool) -> None:
@@ -52,6 +53,7 @@ class Decisions:
         job = state.jobs.get(uid)
         if job is None or job.stage is not Stage.WAITING:  # changed since it was queued
             state.scheduler.release(uid, now)
+            self._devices.release(uid)
             state.touch(uid)
         elif isinstance(decision, Fit):
             self._admit(job, decision, now)
@@ -74,6 +76,7 @@ class Decisions:
         problem = batch_job.start_problem(state.book.bodies[job.uid], fit.admission, flavors)
         if problem:
             state.scheduler.release(job.uid, now)
+            self._devices.release(job.uid)
             state.refuse(job, Waiting(Reason.FAILED_TO_START.value, problem))
         elif self._reservations.needed(job, fit.admission):
             self._reservations.reserve(job, fit, now)
@@ -84,7 +87,9 @@ class Decisions:
         self, fit: Fit, flavors: list[ResourceFlavor], at: str, job: WorkerJob
     ) -> None:
         body = self._state.book.bodies[job.uid]
-        await self._state.api.start(job, start_patch(job, body, fit, flavors, at))
+        patch = start_patch(job, body, fit, flavors, at, self._devices.template(job.uid))
+        patch["metadata"]["annotations"] |= self._devices.notes(job.uid)
+        await self._state.api.start(job, patch)
 
     def _preempt(self, decision: Preempt, now: float) -> None:
         state, item = self._state, decision.item

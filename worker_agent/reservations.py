@@ -17,6 +17,8 @@ from federation.core.reasons import Reason
 from federation.core.types import Admission, ResourceFlavor
 from federation.edge.resources import Json
 from federation.jobs import batch_job
+from federation.jobs.device_pins import Template
+from worker_agent.devices import Devices
 from worker_agent.facts import WorkerJob
 from worker_agent.state import State, stamp
 from worker_agent.texts import Waiting
@@ -25,8 +27,8 @@ from worker_agent.texts import Waiting
 class Reservations:
     """Makes them, and starts what has waited long enough."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, devices: Devices) -> None:
+        self._state, self._devices = state, devices
 
     def needed(self, job: WorkerJob, admission: Admission) -> bool:
         """Whether a Job has to wait for checks with this admission."""
@@ -41,6 +43,7 @@ class Reservations:
             Mirror.RESERVATION.value: batch_job.encode_admission(fit.admission),
             Mirror.RESERVED_AT.value: at,
             Mirror.PRIORITY.value: str(fit.item.priority),
+            **self._devices.notes(job.uid),
         }
         if job.eviction is not None:
             notes[Mirror.EVICTED.value] = None
@@ -65,7 +68,8 @@ class Reservations:
         if job.reservation is None:  # given back meanwhile
             return
         body = self._state.book.bodies[job.uid]
-        patch = started_patch(body, job.reservation, self._flavors(job.reservation), updates, at)
+        flavors, cards = self._flavors(job.reservation), self._devices.template(job.uid)
+        patch = started_patch(body, job.reservation, flavors, updates, at, cards)
         await self._state.api.start(job, patch)
 
     def _names(self, admission: Admission) -> tuple[str, ...]:
@@ -88,9 +92,10 @@ def started_patch(
     flavors: list[ResourceFlavor],
     updates: list[PodSetUpdate],
     at: str,
+    cards: Template | None = None,
 ) -> Json:
     """The write that starts a Job as it was reserved, with what its checks add, at a time."""
-    patch = batch_job.admission_patch(body, admission, flavors, updates)
+    patch = batch_job.admission_patch(body, admission, flavors, updates, cards)
     patch["metadata"]["annotations"] |= {
         Mirror.RESERVATION.value: None,
         Mirror.ADMITTED_AT.value: at,

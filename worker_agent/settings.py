@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from worker_agent.binder import Binder
+
 
 class AgentSettings(BaseSettings):
     """Each field can be set as FEDQ_<NAME>."""
@@ -20,6 +22,9 @@ class AgentSettings(BaseSettings):
     """Context in it; unset: the current one."""
     management_kubeconfig: Path
     """Kubeconfig of the management cluster; needs nothing but this cluster's Lease."""
+    cards: Binder = Binder.HAMI
+    """Who binds pods that have cards: `hami` (its scheduler), `agent` (kube-scheduler, and the
+    agent writes what HAMi's device plugin reads), or `off`: cards are not counted."""
     listen: str = ""
     """host:port for health, metrics and status; unset: nothing listens."""
     log_level: str = "info"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from federation.api.meta import wire_time
 from federation.core.controls import Deactivate, Readmit
+from federation.core.devices.strategies.named import DEFAULT
 from federation.core.facts import Record
 from federation.core.policies import Policies
 from federation.core.queueing import MemoryIndex
@@ -19,6 +20,7 @@ from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.kube import KubeClient
 from federation.jobs.eviction_note import Eviction
+from worker_agent.binder import Binder
 from worker_agent.book import Book
 from worker_agent.checks import Checks
 from worker_agent.facts import WorkerJob
@@ -40,6 +42,8 @@ class Settings:
 
     policies: Policies = field(default_factory=Policies)
     reactivation_s: float = REACTIVATION_S
+    binder: Binder = Binder.HAMI
+    card_strategy: str = DEFAULT
     clock: Callable[[], float] = time.time
 
 

@@ -12,6 +12,7 @@ from federation.core.requests import charged, remaining
 from federation.core.types import Admission, Holder, Pending, ResourceFlavor
 from federation.edge.resources import Json
 from federation.jobs import batch_job
+from federation.jobs.device_pins import Template
 from worker_agent.facts import Stage, WorkerJob
 
 
@@ -67,12 +68,17 @@ def holder(job: WorkerJob, admission: Admission, priority: int, *, evicted: bool
 
 
 def start_patch(
-    job: WorkerJob, body: Json, fit: Fit, flavors: list[ResourceFlavor], at: str
+    job: WorkerJob,
+    body: Json,
+    fit: Fit,
+    flavors: list[ResourceFlavor],
+    at: str,
+    cards: Template | None = None,
 ) -> Json:
-    """The write that starts a Job as admitted at a time (RFC 3339). With what it notes an agent
-    that knows nothing else can hold the Job.
+    """The write that starts a Job as admitted at a time (RFC 3339), with its `cards`. With what it
+    notes an agent that knows nothing else can hold the Job.
     """
-    patch = batch_job.admission_patch(body, fit.admission, flavors)
+    patch = batch_job.admission_patch(body, fit.admission, flavors, cards=cards)
     notes = patch["metadata"]["annotations"]
     notes[Mirror.RESERVED_AT.value] = at
     if not job.mirrored:

@@ -7,17 +7,18 @@ from collections.abc import Iterator, Mapping
 from federation.core.topology import FlavorTopology
 from federation.core.types import ClusterQueue
 from federation.core.world import World
+from worker_agent.devices import Devices
 from worker_agent.nodes import Nodes
 from worker_agent.state import State
 
 
-def surroundings(state: State, nodes: Nodes) -> tuple[World, dict[str, str]]:
+def surroundings(state: State, nodes: Nodes, devices: Devices) -> tuple[World, dict[str, str]]:
     """All that decisions are made on, and the ClusterQueues that are inactive, with the reason.
 
     Topologies are made anew each time: the scheduler charges to them what is held.
     """
     catalog = state.catalog
-    flavors = catalog.flavors
+    flavors = devices.flavored(catalog.flavors)
     if any(flavor.topology for flavor in flavors.values()):
         nodes.want()
     topologies = nodes.topologies(

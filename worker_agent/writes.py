@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import structlog
 
-from federation.api.names import Mirror
+from federation.api.names import Mirror, Pin
 from federation.core.reasons import Reason
 from federation.edge.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from federation.edge.kube import KubeClient
@@ -161,6 +161,7 @@ class Jobs:
             notes[Mirror.RESERVED_AT.value] = None
             notes[Mirror.ADMITTED_AT.value] = None
             notes[Mirror.PRIORITY.value] = None
+            notes[Pin.DEVICES.value] = None
             await self._patch(job, patch)
         log.info("job.queued_again", job=str(job.key))
 
@@ -178,5 +179,5 @@ def unreserved(job: WorkerJob) -> dict[str, str | None]:
     """The notes that take away what a Job reserved; none if it reserved nothing."""
     if job.reservation is None:
         return {}
-    kinds = (Mirror.RESERVATION, Mirror.RESERVED_AT, Mirror.PRIORITY)
+    kinds = (Mirror.RESERVATION, Mirror.RESERVED_AT, Mirror.PRIORITY, Pin.DEVICES)
     return {kind.value: None for kind in kinds}

@@ -28,6 +28,7 @@ from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import stop, until
 from worker_agent.agent import Agent, Settings
 from worker_agent.gates import Gates
+from worker_agent.pins import Pins
 from worker_agent.workloads import Workloads
 
 Json = dict[str, Any]
@@ -204,7 +205,10 @@ class Worker:
         try:
             for informer in informers:
                 await informer.synced.wait()
-            runs = (agent.run(), agent.nodes.run(), Gates(client, agent).run())
+            runs = (
+                agent.run(), agent.nodes.run(), Gates(client, agent).run(),
+                Pins(client, agent).run(),
+            )  # fmt: skip
             tasks += [asyncio.create_task(run) for run in runs]
             yield agent
             for task in tasks:

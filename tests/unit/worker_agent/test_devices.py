@@ -1,0 +1,304 @@
+"""Jobs that ask for cards: seats before the start, pins, and what a restart finds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from federation.api.names import Pin
+from federation.core.topology import HOSTNAME
+from federation.edge.resources import NODES, PODS
+from fedq.rig.gpus import REGISTER, cards
+from tests.reference.card_watch import CardWatch
+from tests.unit.manager.support import until
+from tests.unit.worker_agent.support import Worker, job
+from worker_agent.binder import Binder
+
+GATE = {"name": "fedq.io/devices"}
+USE = "nvidia.com/use-gpuuuid"
+ALLOCATED = "hami.io/vgpu-devices-allocated"
+
+
+class Cards(Worker):
+    """Nodes with cards of 40960 MiB; the queue has quota for all."""
+
+    def __init__(self, nodes: int = 1, of: int = 2, binder: Binder = Binder.HAMI) -> None:
+        super().__init__(1000)
+        self.settings = replace(self.settings, binder=binder)
+        for index in range(nodes):
+            self.node(f"n{index}", of)
+
+    def node(self, name: str, count: int = 2, **labels: str) -> None:
+        labels = {HOSTNAME: name, "card": "a100", **labels}
+        notes = {REGISTER: json.dumps(cards(name, count))}
+        meta = {"name": name, "labels": labels, "annotations": notes}
+        self.fake.create(NODES, {"metadata": meta})
+        amounts = {"cpu": "16", "pods": "50", "nvidia.com/gpu": str(10 * count)}
+        ready = [{"type": "Ready", "status": "True"}]
+        status = {"allocatable": amounts, "capacity": amounts, "conditions": ready}
+        self.fake.merge(NODES, name, {"status": status}, status=True)
+
+    def why(self, name: str) -> str:
+        return str(self.agent.waits.get(self.get(name)["metadata"]["uid"], ""))
+
+    def template(self, name: str) -> Any:
+        return self.get(name)["spec"]["template"]
+
+    def make_pods(self, name: str, count: int = 0) -> None:
+        """What the Job controller does once a Job is started."""
+        body = self.get(name)
+        parallelism = body["spec"].get("parallelism", 1)
+        for _ in range(count or parallelism):
+            template = body["spec"]["template"]
+            owner = {"kind": "Job", "uid": body["metadata"]["uid"], "controller": True}
+            meta = {
+                "generateName": f"{name}-",
+                "namespace": "team",
+                "annotations": (template.get("metadata") or {}).get("annotations", {}),
+                "ownerReferences": [owner],
+            }
+            self.fake.create(PODS, {"metadata": meta, "spec": template["spec"]})
+        self.run_pods(name, parallelism)
+
+    def pods(self, name: str) -> list[Any]:
+        uid = self.get(name)["metadata"]["uid"]
+        return [p for p in self.fake.items(PODS)
+                if p["metadata"].get("ownerReferences", [{}])[0].get("uid") == uid]  # fmt: skip
+
+    def seated(self, name: str) -> bool:
+        pods = self.pods(name)
+        return bool(pods) and not any(pod["spec"].get("schedulingGates") for pod in pods)
+
+    def pod_ends(self, pod: Any, phase: str = "Succeeded") -> None:
+        self.fake.merge(
+            PODS, pod["metadata"]["name"], {"status": {"phase": phase}}, "team", status=True
+        )
+
+    def bind(self, pod: Any, *, run: bool = True) -> None:
+        name, node = pod["metadata"]["name"], pod["spec"]["nodeSelector"][HOSTNAME]
+        self.fake.merge(PODS, name, {"spec": {"nodeName": node}}, "team")
+        if run:
+            self.pod_ends(pod, "Running")
+
+
+def asks(name: str, pods: int = 1, notes: Any = None, cpu: str = "", **limits: int) -> Any:
+    """A Job whose pods ask for `gpu`, `gpumem`, `gpucores`."""
+    body = job(name, 0)
+    body["spec"] |= {"parallelism": pods, "completions": pods}
+    template = body["spec"]["template"]
+    template["metadata"] = {"annotations": notes or {}}
+    amounts = {f"nvidia.com/{key}": str(value) for key, value in limits.items()}
+    resources = {"limits": amounts, "requests": amounts | ({"cpu": cpu} if cpu else {})}
+    template["spec"]["containers"][0]["resources"] = resources
+    return body
+
+
+@pytest.fixture(autouse=True)
+def _any_resource(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue covers everything that these Jobs ask for."""
+    from tests.unit.worker_agent import support
+
+    names = ["gpu", "cpu", "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"]
+    names += ["nvidia.com/total-gpumem", "nvidia.com/total-gpucores"]
+
+    def queue_objects(fake: Any, nominal: int = 4, **spec: Any) -> None:
+        quotas = [{"name": name, "nominalQuota": nominal * 10**6} for name in names]
+        group = {
+            "coveredResources": names,
+            "flavors": [{"name": "f", "resources": quotas}],
+        }
+        original(fake, nominal, resourceGroups=[group], **spec)
+
+    original = support.queue_objects
+    monkeypatch.setattr(support, "queue_objects", queue_objects)
+
+
+async def test_one_pod_is_pinned_in_the_template() -> None:
+    """Node and card in the patch that starts it; the plan is noted; no pod needs a write."""
+    worker = Cards()
+    async with worker.running():
+        worker.add(asks("a", gpu=1, gpumem=10000, gpucores=30))
+        await until(lambda: worker.started("a"))
+        template = worker.template("a")
+        assert template["spec"]["nodeSelector"] == {HOSTNAME: "n0", "card": "a100"}
+        assert template["metadata"]["annotations"] == {USE: "GPU-n0-0"}
+        assert "schedulingGates" not in template["spec"]
+        assert Pin.DEVICES.value in worker.get("a")["metadata"]["annotations"]
+        before = worker.writes(what="/pods/")
+        worker.make_pods("a")
+        await worker.at_rest()
+        assert worker.writes(what="/pods/") == before
+
+
+async def test_a_gang_is_gated_and_each_pod_gets_its_own_cards() -> None:
+    worker = Cards(nodes=2, of=2)
+    async with worker.running():
+        worker.add(asks("a", pods=4, gpu=1))
+        await until(lambda: worker.started("a"))
+        assert worker.template("a")["spec"]["schedulingGates"] == [GATE]
+        worker.make_pods("a")
+        before = worker.writes(what="/pods/")
+        await until(lambda: worker.seated("a"))
+        assert worker.writes(what="/pods/") == before + 4
+        places = {
+            (pod["spec"]["nodeSelector"][HOSTNAME], pod["metadata"]["annotations"][USE])
+            for pod in worker.pods("a")
+        }
+        assert places == {(n, f"GPU-{n}-{i}") for n in ("n0", "n1") for i in (0, 1)}
+
+
+async def test_it_waits_with_numbers_and_is_looked_at_when_something_is_free() -> None:
+    worker = Cards(of=1)
+    async with worker.running():
+        worker.add(asks("a", gpu=1, gpumem=30000))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        worker.add(asks("b", gpu=1, gpumem=20000))
+        await until(lambda: "fits on no card" in worker.why("b"))
+        assert "largest free slice 10,960 MiB on n0/GPU-n0-0" in worker.why("b")
+        (pod,) = worker.pods("a")
+        worker.pod_ends(pod)
+        worker.end("a")
+        await until(lambda: worker.started("b"))
+
+
+async def test_a_new_node_and_a_card_that_is_sound_again() -> None:
+    worker = Cards(nodes=0)
+    worker.node("n0", 1)
+    async with worker.running():
+        worker.add(asks("a", gpu=1), asks("b", gpu=1))
+        await until(lambda: worker.started("a") or worker.started("b"))
+        await until(lambda: "fits on no card" in worker.why("a") + worker.why("b"))
+        worker.node("n1", 1)
+        await until(lambda: worker.started("a") and worker.started("b"))
+
+
+async def test_cpu_of_the_node_counts_with_the_cards() -> None:
+    worker = Cards(nodes=1, of=2)
+    async with worker.running():
+        worker.add(asks("a", pods=2, cpu="9", gpu=1, gpumem=1000))
+        await until(lambda: "without enough CPU" in worker.why("a"))
+        assert "of 2 pods 1 find cards" in worker.why("a")
+
+
+async def test_pods_that_end_give_way_and_seats_stay_for_those_that_replace_them() -> None:
+    """Four completions one after the other, in one seat; nobody gets in between."""
+    worker = Cards(of=1)
+    async with worker.running() as agent:
+        body = asks("a", gpu=1)
+        body["spec"] |= {"parallelism": 1, "completions": 4}
+        worker.add(body)
+        await until(lambda: worker.started("a"))
+        worker.add(asks("b", gpu=1, gpumem=1000))
+        await until(lambda: "fits on no card" in worker.why("b"))
+        for _ in range(3):
+            worker.make_pods("a")
+            worker.pod_ends(worker.pods("a")[-1])
+            await worker.at_rest()
+            await asyncio.sleep(0.05)
+            assert not worker.started("b")
+        assert len(list(agent.devices.ledger.holdings())) == 1
+
+
+async def test_a_restart_knows_what_is_held_and_pins_what_was_not() -> None:
+    worker = Cards(nodes=2, of=1)
+    async with worker.running():
+        worker.add(asks("a", pods=2, gpu=1))
+        await until(lambda: worker.started("a"))
+    worker.make_pods("a")
+    worker.add(asks("b", gpu=1, gpumem=1000))
+    async with worker.running() as agent:
+        await until(lambda: worker.seated("a"))
+        await until(lambda: "fits on no card" in worker.why("b"))
+        assert {str(h.owner) for h in agent.devices.ledger.holdings()} == {
+            pod["metadata"]["uid"] for pod in worker.pods("a")
+        }
+        assert len({pod["metadata"]["annotations"][USE] for pod in worker.pods("a")}) == 2
+
+
+async def test_a_job_that_is_stopped_is_as_it_was() -> None:
+    """Gate, node and plan go with the admission; its cards are free for others."""
+    worker = Cards(of=1)
+    worker.class_of("high", 10)
+    async with worker.running() as agent:
+        worker.add(asks("a", gpu=1))
+        before = worker.template("a")
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        uid = worker.get("a")["metadata"]["uid"]
+        from federation.jobs.eviction_note import Eviction
+
+        agent.state.evict(uid, Eviction("Preempted", "test", "2026-01-01T00:00:00Z"))
+        await until(lambda: not worker.started("a"))
+        worker.fake.delete(PODS, worker.pods("a")[0]["metadata"]["name"], "team")
+        worker.stopping("a", 0)
+        await until(lambda: worker.template("a") == before)
+        assert Pin.DEVICES.value not in worker.get("a")["metadata"]["annotations"]
+
+
+async def test_pods_of_others_count_by_their_annotations() -> None:
+    worker = Cards(of=1)
+    other = {
+        "metadata": {
+            "name": "other",
+            "namespace": "team",
+            "annotations": {
+                "hami.io/vgpu-node": "n0",
+                ALLOCATED: "GPU-n0-0,NVIDIA,30000,0:;",
+                "hami.io/vgpu-time": "1",
+            },
+        },
+        "spec": {
+            "nodeName": "n0",
+            "containers": [
+                {
+                    "name": "c",
+                    "resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "30000"}},
+                }
+            ],
+        },
+    }
+    worker.fake.create(PODS, other)
+    async with worker.running():
+        worker.add(asks("a", gpu=1, gpumem=20000))
+        await until(lambda: "largest free slice 10,960 MiB" in worker.why("a"))
+        worker.fake.delete(PODS, "other", "team")
+        await until(lambda: worker.started("a"))
+
+
+async def test_without_hami_the_agent_writes_what_its_plugin_reads() -> None:
+    """One pod at a time per node: the next goes when the last one runs."""
+    worker = Cards(nodes=1, of=2, binder=Binder.AGENT)
+    async with worker.running():
+        worker.add(asks("a", pods=2, gpu=1, gpumem=5000, gpucores=20))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        gone = lambda: [p for p in worker.pods("a") if not p["spec"].get("schedulingGates")]  # noqa: E731
+        await until(lambda: len(gone()) == 1)
+        await worker.at_rest()
+        assert len(gone()) == 1
+        (pod,) = gone()
+        notes = pod["metadata"]["annotations"]
+        assert notes["hami.io/bind-phase"] == "allocating"
+        assert notes["hami.io/vgpu-node"] == pod["metadata"]["labels"]["hami.io/vgpu-node"] == "n0"
+        assert notes[ALLOCATED] == notes["hami.io/vgpu-devices-to-allocate"]
+        worker.bind(pod)
+        await until(lambda: worker.seated("a"))
+        watch = CardWatch()
+        watch.nodes(worker.fake.items(NODES))
+        for one in worker.pods("a"):
+            watch.event("ADDED", one)
+        assert watch.problems == []
+        assert len(watch.granted) == 2
+
+
+async def test_cards_that_no_node_has_are_not_counted() -> None:
+    worker = Cards(nodes=0)
+    async with worker.running():
+        worker.add(asks("a", gpu=1, gpumem=1000))
+        await until(lambda: worker.started("a"))
+        assert Pin.DEVICES.value not in worker.get("a")["metadata"]["annotations"]

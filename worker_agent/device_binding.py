@@ -1,0 +1,70 @@
+"""What HAMi's scheduler would do for a pod, where it is not there: kube-scheduler binds, the agent
+writes what the device plugin reads.
+
+The plugin looks for the pod that is being allocated on its node. Of two it could take the wrong
+one, so pods are let go to a node one by one: the next when the last one runs, or has failed, or
+has not got on for as long as HAMi lets a node lock stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from federation.core.devices import pod_notes
+from federation.core.devices.allocation_note import BIND_PHASE, BIND_TIME, NODE
+from federation.core.devices.plan_note import Seat
+from federation.jobs.device_pins import Taking
+from worker_agent.device_watch import ALLOCATING
+from worker_agent.devices import Devices
+
+STALLED_S = 300.0
+
+
+class Binding:
+    """Whose turn it is on each node, and what is written on pods. `mark` has a Job looked at."""
+
+    def __init__(self, devices: Devices, mark: Callable[[str], None]) -> None:
+        self._devices, self._mark = devices, mark
+        self._claims: set[str] = set()
+        self._waiting: dict[str, dict[str, None]] = {}
+        devices.pods.on_served = self._served
+
+    def turns(self, due: Sequence[Taking], seats: Sequence[Seat], job: str) -> list[Taking]:
+        """Those that may go now: one for each node on which none is being allocated. Each holds
+        its node until `done`.
+        """
+        stalled = self._devices.now() - STALLED_S
+        busy = {
+            host for host, since in self._devices.pods.allocating.values() if since > stalled
+        } | self._claims
+        found = []
+        for taking in due:
+            host = seats[taking.seat].host
+            if host in busy:
+                self._waiting.setdefault(host, {})[job] = None
+                continue
+            busy.add(host)
+            self._claims.add(host)
+            found.append(taking)
+        return found
+
+    def done(self, host: str) -> None:
+        """The pod is written, or could not be."""
+        self._claims.discard(host)
+        if not any(on == host for on, _ in self._devices.pods.allocating.values()):
+            self._served(host)
+
+    def _served(self, host: str) -> None:
+        for job in self._waiting.pop(host, {}):
+            self._mark(job)
+
+    def notes(self, seat: Seat) -> dict[str, str]:
+        """The annotations of a pod in this seat."""
+        now = int(self._devices.now())
+        cards = self._devices.nodes.cards(seat.host)
+        notes = pod_notes.write(seat.allocation, cards, now, node=seat.host)
+        return {**notes, BIND_PHASE: ALLOCATING, BIND_TIME: str(now)}
+
+    def labels(self, seat: Seat) -> dict[str, str]:
+        """The label that HAMi finds pods of a node by."""
+        return {NODE: seat.host}

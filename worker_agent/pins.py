@@ -1,0 +1,135 @@
+"""Brings pods to their seats: node and cards are written on each, and its gate goes.
+
+One write for each pod. Which pod gets which seat follows from the marks of those that have one, so
+a crash in between is of no consequence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from federation.core.devices.holding import Replica
+from federation.core.devices.plan_note import Seat
+from federation.core.topology import HOSTNAME
+from federation.edge.errors import ApiError, Conflict, NotFound
+from federation.edge.informer import Key
+from federation.edge.kube import KubeClient
+from federation.edge.resources import PODS, Json
+from federation.jobs.device_pins import Taking, chosen, pin_patch, takings
+from worker_agent.agent import Agent
+from worker_agent.binder import Binder
+from worker_agent.device_binding import Binding
+from worker_agent.facts import Stage
+
+log = structlog.get_logger(__name__)
+
+WORKERS = 4
+AT_ONCE = 16
+RETRY_S = 1.0
+REFUSED_S = 5.0
+
+
+class Pins:
+    """One Job at a time per worker: while its pods are written to, nothing new is decided on it."""
+
+    def __init__(self, client: KubeClient, agent: Agent) -> None:
+        self._client, self._agent, self._devices = client, agent, agent.devices
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._waiting: set[str] = set()
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+        self._limit = asyncio.Semaphore(AT_ONCE)
+        self._devices.on_pods = self.mark
+        alone = self._devices.binder is Binder.AGENT
+        self._binding = Binding(self._devices, self.mark) if alone else None
+
+    def mark(self, job: str) -> None:
+        """Have the pods of a Job looked at."""
+        if job not in self._waiting and job in self._devices.plans:
+            self._waiting.add(job)
+            self._queue.put_nowait(job)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WORKERS):
+                tasks.create_task(self._worker())
+
+    async def _worker(self) -> None:
+        while True:
+            job = await self._queue.get()
+            self._waiting.discard(job)
+            if job in self._busy:  # another worker has it, and looks again when it is done
+                self._again.add(job)
+                continue
+            self._busy.add(job)
+            try:
+                again = await self._seat(job)
+            finally:
+                self._busy.discard(job)
+            if job in self._again:
+                self._again.discard(job)
+                again = 0.0
+            if again is not None:
+                asyncio.get_running_loop().call_later(again, self.mark, job)
+
+    async def _seat(self, uid: str) -> float | None:
+        """Write to all pods that may go; after how many seconds to look again, if at all."""
+        job, plan = self._agent.jobs.get(uid), self._devices.plans.get(uid)
+        if job is None or plan is None or job.stage is not Stage.RUNNING:
+            return None
+        pods = self._devices.pods.of_job(uid)
+        by_name = {pod["metadata"]["name"]: pod for pod in pods}
+        due = takings(pods, len(plan.seats))
+        if self._binding is not None:
+            due = self._binding.turns(due, plan.seats, uid)
+        writes = [
+            self._pin(uid, by_name[taking.pod], taking, plan.seats[taking.seat]) for taking in due
+        ]
+        later = [again for again in await asyncio.gather(*writes) if again is not None]
+        return min(later, default=None)
+
+    async def _pin(self, job: str, pod: Json, taking: Taking, seat: Seat) -> float | None:
+        """One pod; after how many seconds to look at its Job again."""
+        try:
+            return await self._try(job, pod, taking, seat)
+        finally:
+            if self._binding is not None:
+                self._binding.done(seat.host)
+
+    async def _try(self, job: str, pod: Json, taking: Taking, seat: Seat) -> float | None:
+        uid, replica = pod["metadata"]["uid"], Replica(job, taking.seat)
+        hostname = self._devices.hostname(seat.host)
+        if not hostname:
+            return REFUSED_S  # the node is not there: `Reseating` finds another place
+        if why := self._devices.ledger.adopt(replica, uid):
+            log.warning("pod.not_seated", pod=taking.pod, seat=str(replica), why=why)
+            return REFUSED_S
+        patch = pin_patch(pod, taking.seat, {HOSTNAME: hostname}, self._notes(seat))
+        if self._binding is not None:
+            patch["metadata"]["labels"] = self._binding.labels(seat)
+        return await self._write(self._devices.pods.keys.get(uid), uid, patch)
+
+    def _notes(self, seat: Seat) -> dict[str, str]:
+        if self._binding is None:
+            return chosen(seat, self._devices.selectable)
+        return self._binding.notes(seat)
+
+    async def _write(self, key: Key | None, uid: str, patch: Json) -> float | None:
+        if key is None:
+            return None
+        namespace, name = key
+        try:
+            async with self._limit:
+                written = await self._client.patch(PODS, name, patch, namespace)
+        except (Conflict, NotFound):
+            self._devices.ledger.cancel(uid)
+            return None  # the watch tells what became of it
+        except ApiError as error:
+            log.warning("pod.not_pinned", pod=f"{namespace}/{name}", why=str(error))
+            self._devices.ledger.cancel(uid)
+            return RETRY_S  # the API server refused; nothing will announce better
+        self._devices.pods.on_event("MODIFIED", written)
+        return None
