@@ -17,6 +17,7 @@ from federation.core.limit_range import LimitItem, summarize
 from federation.core.policies import ResourceRules, StopPolicy
 from federation.core.quantity import QuantityError
 from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.informer import Informer, Key, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
@@ -47,13 +48,18 @@ class Catalog:
     and RuntimeClasses, which are part of what pods request.
     """
 
-    def __init__(self, client: KubeClient, on_change: Callable[[], None]) -> None:
-        """`on_change` is called on every change of any of them."""
+    def __init__(
+        self, client: KubeClient, on_change: Callable[[], None], *, management: bool = False
+    ) -> None:
+        """`on_change` is called on every change of any of them. On a `management` cluster pods are
+        only counted: the devices that they claim are elsewhere.
+        """
         self._on_change = on_change
         self.on_removed: Callable[[str, Key], None] = lambda plural, key: None
         """Called with the plural, and namespace and name, of what was deleted."""
         self.unreadable: dict[tuple[str, Key], str] = {}
         self.informers: list[Informer] = []
+        self.claims = ClaimCatalog(client, on_change, elsewhere=management)
         self._by_name: dict[Any, dict[str, Any]] = {}
         self._client = client
         self._queues = self._keep(CLUSTER_QUEUES, convert.to_cluster_queue)
@@ -131,6 +137,7 @@ class Catalog:
             summarize(self._limits.get(namespace, ())),
             self._named(self._runtime_classes),
             rules or ResourceRules(),
+            self.claims.of(namespace, rules.devices) if rules else None,
         )
 
     @property

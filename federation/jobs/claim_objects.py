@@ -137,7 +137,11 @@ def _device(item: Json, driver: str, pool: str, node: str) -> Device:
         pool,
         str(item["name"]),
         str(item.get("nodeName") or node),
-        {qualified(name, driver): _attribute(_map(value)) for name, value in attributes},
+        {
+            qualified(name, driver): known
+            for name, value in attributes
+            if (known := _attribute(_map(value))) is not None
+        },
         {qualified(name, driver): _capacity(name, _map(value)) for name, value in capacity},
         item.get("allowMultipleAllocations") is True,
         tuple(_taint(_map(entry)) for entry in _list(item.get("taints"))),
@@ -145,15 +149,14 @@ def _device(item: Json, driver: str, pool: str, node: str) -> Device:
     )
 
 
-def _attribute(value: Json) -> Attribute:
+def _attribute(value: Json) -> Attribute | None:
+    """None for kinds of attributes that are not known here: no selector finds them."""
     for plain in (value.get("string"), value.get("bool")):
         if isinstance(plain, str | bool):
             return plain
     if "int" in value:
         return _int(value["int"], 0)
-    if "version" in value:
-        return version(str(value["version"]))
-    raise ValueError("an attribute has none of string, int, bool and version")
+    return version(str(value["version"])) if "version" in value else None
 
 
 def _capacity(name: str, item: Json) -> Capacity:

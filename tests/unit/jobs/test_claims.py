@@ -213,7 +213,6 @@ def test_a_device_from_the_wire() -> None:
         {"capacity": {"memory": {"value": "much"}}},
         {"capacity": {"memory": {"value": "1e999999999"}}},
         {"capacity": [1]},
-        {"attributes": {"uuid": {}}},
         {"attributes": {"minor": {"int": "3"}}},
         {"attributes": {"v": {"version": "x"}}},
         {"taints": {"key": "k"}},
