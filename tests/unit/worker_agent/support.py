@@ -191,6 +191,8 @@ class Worker:
                 agent.quotas_changed()
 
         catalog = Catalog(client, changed)
+        if self.settings.policies.resources.devices.mappings:
+            catalog.claims.want()
         self.agent = agent = Agent(client, catalog, lambda: self.epoch, self.settings)
         self.workloads = Workloads(client, agent)
         informers = [
@@ -202,9 +204,11 @@ class Worker:
             ),
         ]
         tasks = [asyncio.create_task(informer.run()) for informer in informers]
+        tasks.append(asyncio.create_task(catalog.claims.run()))
         try:
             for informer in informers:
                 await informer.synced.wait()
+            await catalog.claims.ready()
             runs = (
                 agent.run(), agent.nodes.run(), Gates(client, agent).run(),
                 Pins(client, agent).run(),
