@@ -158,7 +158,7 @@ def spelling_problem(template: Json, vendors: Vendors) -> str:
                 limits = new["resources"]["limits"]
                 said = ", ".join(f"{n}: {limits[n]}" for n in limits if _is_counted(n, vendors))
                 return (
-                    f"container {new.get('name')}: device plugins on this cluster do not"
+                    f"container {new.get('name')}: device plugins do not"
                     f" understand its request for cards: write {said}"
                 )
     return ""

@@ -9,6 +9,7 @@ from federation.api.configuration import is_configuration
 from federation.api.problems import Path, dotted
 from fedq.lint import (
     collect,
+    rules_cards,
     rules_configuration,
     rules_fields,
     rules_fit,
@@ -37,6 +38,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *rules_flavors.RULES,
     *rules_fit.RULES,
     *rules_node_groups.RULES,
+    *rules_cards.RULES,
     *rules_configuration.RULES,
 )
 _SEVERITY: Final = {rule.id: rule.severity for rule in RULES}

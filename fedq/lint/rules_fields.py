@@ -9,8 +9,10 @@ from typing import Final
 from federation.api.fields import LABEL_VALUE_PATTERN, QUALIFIED_NAME_PATTERN
 from federation.api.names import KUEUE_GROUP, KUEUE_OLD_VERSION, Annotation, Label, Mirror, Option
 from federation.api.problems import Path, dotted, suggest
+from federation.core.card_shares import CARD_MEMORY, MIG_PROFILES
 from fedq.lint.finding import Finding, Rule, Severity, Thing
 from fedq.lint.jobs import get, view
+from fedq.lint.rules_cards import bad_flavor
 from fedq.lint.shape import bad_fields, unknown
 from fedq.lint.world import World, is_node_groups
 
@@ -30,6 +32,8 @@ _LABELS: Final = frozenset(map(str, Label))
 _ANNOTATIONS: Final = frozenset(
     {
         *map(str, (*Annotation, *Mirror, *Option)),
+        CARD_MEMORY,
+        MIG_PROFILES,
         *(
             f"kueue.x-k8s.io/{name}"
             for name in (
@@ -73,6 +77,9 @@ def examine(thing: Thing) -> Iterator[tuple[str, Finding]]:
         if problem.path not in told:
             yield "bad-value", Finding(thing, str(problem), "correct the value", problem.path)
     yield from (("bad-label", finding) for finding in keys)
+    if not problems and thing.kind == "ResourceFlavor" and (said := bad_flavor(thing)):
+        path: Path = ("metadata", "annotations")
+        yield "bad-value", Finding(thing, said, "correct the value", path)
 
 
 def _bad_labels(thing: Thing, *, sound: bool) -> Iterator[Finding]:

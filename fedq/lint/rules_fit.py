@@ -10,6 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from federation.core.card_shares import CARD_MEMORY, ask_for, limited, priced
+from federation.core.card_shares import Ask as Asked
+from federation.core.devices.totals_quota import CardQuotas, UnknownCard
+from federation.core.devices.totals_rules import card_quotas
 from federation.core.matching import affinity_matches, untolerated
 from federation.core.quantity import format_quantity, parse_resources, scale
 from federation.core.types import ClusterQueue, FlavorResource, PodSet, ResourceGroup
@@ -28,13 +32,19 @@ class Ask:
     pods: Pods
     set: PodSet
     queue: ClusterQueue
+    quotas: CardQuotas
 
     @property
     def needs(self) -> dict[str, int]:
-        """Amounts that quota is asked for."""
-        fewest = self.job.min_count or self.set.count
-        needs = scale(self.set.requests, min(fewest, self.set.count))
-        return {name: amount for name, amount in needs.items() if amount}
+        """Amounts that quota is asked for, but for shares of cards."""
+        return {name: amount for name, amount in self.asked.total.items() if amount}
+
+    @property
+    def asked(self) -> Asked:
+        """The same, with the shares of cards that its queue counts."""
+        fewest = min(self.job.min_count or self.set.count, self.set.count)
+        total = scale(self.set.requests, fewest)
+        return ask_for(self.set, fewest, total, self.queue, self.quotas)
 
     def finding(self, message: str, todo: str) -> Finding:
         """About its pods."""
@@ -46,7 +56,7 @@ def _asks(world: World) -> Iterator[Ask]:
         queue = world.queue_of(job)
         for pods in job.pods if queue else ():
             assert queue is not None
-            yield Ask(job, pods, _set(world, pods), queue)
+            yield Ask(job, pods, _set(world, pods), queue, card_quotas(world.resource_rules))
 
 
 def _set(world: World, pods: Pods) -> PodSet:
@@ -58,7 +68,8 @@ def not_covered(world: World) -> Iterator[Finding]:
     """A resource that the queue has no quota for."""
     for ask in _asks(world) if not world.ignores_undeclared else ():
         covered = {name for group in ask.queue.groups for name in group.covered}
-        if missing := ", ".join(sorted(ask.needs.keys() - covered)):
+        names = sorted(ask.needs.keys() - covered)
+        if missing := ", ".join(n for n in names if not limited(n, [ask.asked], ask.quotas)):
             said = f"it requests {missing}, which ClusterQueue {ask.queue.name} does not cover: it"
             todo = f"add {missing} to the queue's resourceGroups, or drop the request"
             yield ask.finding(f"{said} waits for ever", todo)
@@ -76,7 +87,8 @@ def no_flavor(world: World) -> Iterator[Finding]:
 
 
 def _groups(ask: Ask) -> list[ResourceGroup]:
-    return [group for group in ask.queue.groups if set(group.covered) & ask.needs.keys()]
+    wanted = ask.needs.keys() | ask.asked.shares
+    return [group for group in ask.queue.groups if set(group.covered) & wanted]
 
 
 def _unsuitable(world: World, pods: PodSet, name: str) -> str:
@@ -108,9 +120,16 @@ def too_large(world: World) -> Iterator[Finding]:
 
 def _lack(world: World, ask: Ask, group: ResourceGroup, flavor: str) -> str:
     """The first resource of which the queue cannot get enough in a flavor."""
+    known = world.flavor_by_name.get(flavor)
+    try:
+        needs = {**ask.needs, **priced(ask.asked, known.cards if known else (), ask.quotas)}
+    except UnknownCard as error:
+        if world.cluster:  # its nodes tell
+            return ""
+        return f"{error} in flavor {flavor}, which has no annotation {CARD_MEMORY}"
     for name in group.covered:
         most = world.tree.potential(ask.queue.name, FlavorResource(flavor, name))
-        need = ask.needs.get(name, 0)
+        need = needs.get(name, 0)
         if need > most:
             has = format_quantity(name, most)
             return f"{name} needs {format_quantity(name, need)}, {flavor} has {has} at most"

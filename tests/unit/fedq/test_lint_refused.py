@@ -66,6 +66,13 @@ def pod(**container: Any) -> Json:
     return put(job(), "spec.template.spec.containers.0.resources", container)
 
 
+def carded(annotations: Json) -> Json:
+    """A ResourceFlavor that tells of its cards."""
+    body = kueue("ResourceFlavor", "f")
+    body["metadata"]["annotations"] = annotations
+    return body
+
+
 def sets(*pod_sets: Json) -> Json:
     """A Workload with these pod sets."""
     template = job()["spec"]["template"]
@@ -326,6 +333,21 @@ CASES: list[tuple[str, Json, Json]] = [
     ("bad-value", put(job(), f"{CONTAINER}.image", 5), job()),
     ("bad-value", put(job(), "metadata.namespace", "a.b"), put(job(), "metadata.namespace", "")),
     ("bad-value", {**queue(), "spec": 5}, {**queue(), "spec": None}),
+    (
+        "card-request",
+        pod(limits={"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 101}),
+        pod(limits={"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 100}),
+    ),
+    (
+        "bad-value",
+        carded({"fedq.io/card-memory-mib": "40Gi"}),
+        carded({"fedq.io/card-memory-mib": "40960"}),
+    ),
+    (
+        "bad-value",
+        carded({"fedq.io/card-memory-mib": "9", "fedq.io/mig-profiles": "1g.5gb"}),
+        carded({"fedq.io/card-memory-mib": "9", "fedq.io/mig-profiles": "1g.5gb=4864:15"}),
+    ),
     ("pod-resources", pod(requests={"gpu": 1}), pod(requests={"cpu": 1})),
     ("pod-resources", pod(requests={"pods": 1}), pod(requests={"ephemeral-storage": "1Gi"})),
     (

@@ -120,6 +120,39 @@ def carded(register: str) -> Json:
     return put(node(), "metadata.annotations", {"hami.io/node-nvidia-register": register})
 
 
+def asking(**limits: Any) -> Json:
+    """A Job of two pods whose container asks for cards."""
+    return put(job(), "spec.template.spec.containers.0.resources", {"limits": limits})
+
+
+def noted(key: str) -> Json:
+    """A Job whose pods have this annotation."""
+    body = asking(**{"nvidia.com/gpu": 1})
+    body["spec"]["template"]["metadata"] = {"annotations": {key: "GPU-1"}}
+    return body
+
+
+def limits(**hard: str) -> Json:
+    """A ResourceQuota."""
+    meta = {"name": "q", "namespace": "team"}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": hard}}
+
+
+def memory_queue() -> Json:
+    """A ClusterQueue for 20 GiB of cards in flavor f."""
+    resources = [{"name": "nvidia.com/total-gpumem", "nominalQuota": "20Gi"}]
+    return put(
+        queue(),
+        "spec.resourceGroups",
+        [
+            {
+                "coveredResources": ["nvidia.com/total-gpumem"],
+                "flavors": [{"name": "f", "resources": resources}],
+            }
+        ],
+    )
+
+
 SLICED = put(
     job(to="lq"),
     "spec.template.spec.containers.0.resources",
@@ -409,6 +442,59 @@ CASES: list[tuple[str, Severity, Objects, Objects]] = [
                 {"nvidia.com/gpu-memory": "10Gi"},
             ),
         ),
+    ),
+    (
+        "card-spelling",
+        INFO,
+        (asking(**{"nvidia.com/gpu-memory": "11Gi"}),),
+        (asking(**{"nvidia.com/gpumem": 11264}),),
+    ),
+    (
+        "card-both",
+        WARN,
+        (asking(**{"nvidia.com/gpumem": 5, "volcano.sh/vgpu-memory-percentage": 5}),),
+        (asking(**{"nvidia.com/gpumem": 5}),),
+    ),
+    (
+        "card-name",
+        WARN,
+        (asking(**{"nvidia.com/gpumen": 5}),),
+        (asking(**{"nvidia.com/gpumem": 5, "nvidia.com/priority": 1}),),
+    ),
+    (
+        "card-name",
+        WARN,
+        (noted("nvidia.com/use-gpu-uuid"),),
+        (noted("nvidia.com/use-gpuuuid"), noted("nvidia.com/else")),
+    ),
+    (
+        "card-quota",
+        WARN,
+        (limits(**{"limits.nvidia.com/gpumemory": "1"}),),
+        (limits(**{"limits.nvidia.com/gpumem": "1", "limits.cpu": "1"}),),
+    ),
+    (
+        "too-large",
+        WARN,
+        (flavor(), memory_queue(), local(), asking(**{"nvidia.com/gpumem-percentage": 50})),
+        (
+            labelled(flavor(), NOTES, "fedq.io/card-memory-mib", "20480"),
+            memory_queue(),
+            local(),
+            asking(**{"nvidia.com/gpumem-percentage": 50}),
+        ),
+    ),
+    (
+        "too-large",
+        WARN,
+        (flavor(), memory_queue(), local(), asking(**{"nvidia.com/gpumem": "11Gi"})),
+        (flavor(), memory_queue(), local(), asking(**{"nvidia.com/gpumem": "10Gi"})),
+    ),
+    (
+        "not-covered",
+        WARN,
+        (flavor(), queue(), local(), asking(**{"nvidia.com/gpu": 1})),
+        (flavor(), memory_queue(), local(), asking(**{"nvidia.com/gpumem": 1})),
     ),
     (
         "node-groups-alike",
