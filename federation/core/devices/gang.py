@@ -16,6 +16,8 @@ from federation.core.devices.strategies.base import Strategy
 from federation.core.devices.strategies.roomy import Roomy
 
 _ROOMY = Roomy()
+_PERCENT = 10_000
+"""A part of a card counts above all amounts in MiB."""
 
 
 class Places(Protocol):
@@ -72,7 +74,7 @@ def _size(shape: Shape) -> tuple[int, int, int, int]:
     asked = [wants for container in shape.wants.containers for wants in container.cards]
     return (
         sum(wants.cards for wants in asked),
-        sum(wants.cards * (wants.memory_mib or wants.percent) for wants in asked),
+        sum(wants.cards * (wants.memory_mib or wants.percent * _PERCENT) for wants in asked),
         sum(wants.cards * wants.cores for wants in asked),
         shape.cpu_milli,
     )
