@@ -9,20 +9,22 @@ asked for mutex is not scored, but counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.conformance.outcome import Outcome
 from federation.core.devices import allocation_note, registration
-from federation.core.devices.asking import ContainerAsk, WantsError, pod_wants
+from federation.core.devices.asking import WantsError
 from federation.core.devices.cards import Allocation, Amount, CardUse, Host, HostUse, Slice
 from federation.core.devices.charge import charge, occupied
 from federation.core.devices.fit import find
 from federation.core.devices.legality import check
 from federation.core.devices.misfit import Misfit
 from federation.core.devices.vendor_table import NVIDIA
-from federation.core.devices.wants import PodWants, Role
+from federation.core.devices.wants import PodWants
+from federation.core.quantity import QuantityError
+from federation.jobs.devices import card_wants
 
 Json = dict[str, Any]
 JOINS_MUTEX = "joins_card_of_mutex_pod"
@@ -98,8 +100,8 @@ class _Run:
         if result.get("greedy_miss"):
             return
         try:
-            wants = pod_wants(_containers(step["pod"]), step["pod"]["annotations"])
-        except WantsError as error:
+            wants = card_wants(_template(step["pod"]))
+        except (WantsError, QuantityError) as error:
             if result["fits"]:
                 self.outcome.mismatches.append(f"{where}: refused ({error}), recorded as placed")
             return
@@ -183,18 +185,25 @@ def _cordoned(cards: tuple[Any, ...], uuids: Iterable[str]) -> tuple[Any, ...]:
     return tuple(replace(card, cordoned=card.uuid in shut) for card in cards)
 
 
-def _containers(pod: Json) -> Iterator[ContainerAsk]:
-    for container in pod.get("init", ()):
-        sidecar = container.get("restartPolicy") == "Always"
-        role = Role.SIDECAR if sidecar else Role.INIT
-        yield ContainerAsk(container["name"], role, container["requests"])
-    for container in pod["containers"]:
-        yield ContainerAsk(container["name"], Role.APP, container["requests"])
+def _template(pod: Json) -> Json:
+    """The pod as Kubernetes has it; sequences name its limits `requests`."""
+    return {
+        "metadata": {"annotations": pod["annotations"]},
+        "spec": {
+            "initContainers": [_container(container) for container in pod.get("init", ())],
+            "containers": [_container(container) for container in pod["containers"]],
+        },
+    }
+
+
+def _container(recorded: Json) -> Json:
+    rest = {key: value for key, value in recorded.items() if key != "requests"}
+    return {**rest, "resources": {"limits": recorded["requests"]}}
 
 
 def _allocation(wants: PodWants, choice: Json) -> Allocation:
     """The recorded annotation, with places on MIG cards."""
-    entries = allocation_note.routed(allocation_note.decode(choice["annotation"]), NVIDIA)
+    entries = allocation_note.decode(choice["annotation"])
     asked = [sum(cards.cards for cards in container.cards) for container in wants.containers]
     allocation = allocation_note.of_containers(entries, asked)
     places = {

@@ -69,8 +69,14 @@ class Pick(NamedTuple):
     bits: int = 0
 
 
+class GivenUpError(Exception):
+    """More has been tried than is allowed."""
+
+
 class Board:
-    """The lists have an entry per card of the host, in its order."""
+    """The lists have an entry per card of the host, in its order. `left` is how many picks may
+    still be tried; `take` raises GivenUpError when there are none.
+    """
 
     __slots__ = (
         "_kinds",
@@ -79,13 +85,15 @@ class Board:
         "cards",
         "cores",
         "host",
+        "left",
         "masks",
         "memory",
         "slots",
         "tables",
     )
 
-    def __init__(self, use: HostUse, wishes: Wishes) -> None:
+    def __init__(self, use: HostUse, wishes: Wishes, budget: int) -> None:
+        self.left = budget
         self.host = use.host
         self.cards = use.host.cards
         self.slots: list[int] = []
@@ -151,6 +159,21 @@ class Board:
             return demand.memory_mib or total * demand.percent // FULL
         return min(total, table.largest_mib)
 
+    def room(self, demand: Demand, number: int) -> int:
+        """How many such shares one container can still have of the card, which did not refuse one
+        before the container was given any.
+        """
+        table = self.tables[number]
+        if table is None:
+            return 1
+        if self.refusal(demand, number):
+            return 0
+        if demand.alone or demand.cores == FULL:
+            return 1
+        need = self.mig_need(demand, number, table)
+        places = table.count(self.masks[number], need, demand.profile)
+        return min(places, self.cards[number].slots - self.slots[number])
+
     def picks(self, demand: Demand, number: int) -> list[Pick]:
         """What the card, which does not refuse, can give: of a MIG card each free place."""
         card, table = self.cards[number], self.tables[number]
@@ -173,6 +196,9 @@ class Board:
 
     def take(self, pick: Pick) -> None:
         """Its amounts and its place are taken."""
+        self.left -= 1
+        if self.left < 0:
+            raise GivenUpError
         self.count(pick, 1)
         self.masks[pick.card] |= pick.bits
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from federation.core.devices.board import Board, Demand
+from federation.core.devices.board import Board, Demand, GivenUpError
 from federation.core.devices.card_order import TIGHTEST
 from federation.core.devices.cards import HostUse
 from federation.core.devices.misfit import Code, Misfit
 from federation.core.devices.search import Search, choices, refusals
 from federation.core.devices.wants import PodWants
 
+_BUDGET = 500
 _SHORT = frozenset({"", Code.MEMORY, Code.MIG})
 
 
@@ -20,20 +21,34 @@ def explain(
     """Of a pod that was not placed: the first container that does not fit even alone, else the
     one at which the search got no further.
     """
-    board = Board(use, wants.wishes)
+    board = Board(use, wants.wishes, _BUDGET)
     for demand in demands:
         if not _fits_alone(board, demand):
             return _misfit(board, wants, demand, refusals(board, demand))
     assert search is not None, "one demand alone is what does not fit"
     demand = demands[search.deepest]
-    codes: Mapping[str, int] = {Code.SEARCH: 1} if search.left < 0 else search.stuck
-    return _misfit(board, wants, demand, codes, beside=True)
+    return _misfit(board, wants, demand, search.stuck, beside=True)
+
+
+def given_up(use: HostUse, wants: PodWants, demands: Sequence[Demand]) -> Misfit:
+    """Of a pod whose placements are too many to try; unless a container asks for more cards than
+    there are.
+    """
+    board = Board(use, wants.wishes, _BUDGET)
+    for demand in demands:
+        codes = refusals(board, demand)
+        if Code.NO_DEVICES in codes:
+            return _misfit(board, wants, demand, codes)
+    return Misfit(use.host.name, {Code.SEARCH: 1})
 
 
 def _fits_alone(board: Board, demand: Demand) -> bool:
-    for picks in choices(board, demand, TIGHTEST):
-        for pick in picks:
-            board.give_back(pick)
+    try:
+        for picks in choices(board, demand, TIGHTEST):
+            for pick in picks:
+                board.give_back(pick)
+            return True
+    except GivenUpError:
         return True
     return False
 

@@ -48,7 +48,8 @@ def _of_demand(wants: PodWants, demand: Demand, left: list[Grant]) -> list[Grant
 
 class _Checker:
     def __init__(self, use: HostUse, wants: PodWants) -> None:
-        self.board = Board(use, wants.wishes)
+        cards = sum(asked.cards for container in wants.containers for asked in container.cards)
+        self.board = Board(use, wants.wishes, cards)
         self._numbers = {card.uuid: number for number, card in enumerate(use.host.cards)}
 
     def meet(self, demand: Demand, grants: list[Grant]) -> Picks | str:

@@ -37,6 +37,7 @@ class MigTable:
     profiles: tuple[MigProfile, ...]
     _moves: dict[tuple[int, int, str], tuple[Move, ...]] = field(default_factory=dict)
     _worths: dict[tuple[int, int], float] = field(default_factory=dict)
+    _counts: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
     @property
     def largest_mib(self) -> int:
@@ -58,6 +59,18 @@ class MigTable:
                 for move in self._places(profile, mask)
             )
             self._moves[mask, memory_mib, name] = known
+        return known
+
+    def count(self, mask: int, memory_mib: int, name: str = "") -> int:
+        """How many such instances there is room for, at most."""
+        key = (mask, memory_mib, name)
+        known = self._counts.get(key)
+        if known is None:
+            if len(self._counts) > _REMEMBERED:
+                self._counts.clear()
+            places = {move.bits for move in self.moves(mask, memory_mib, name)}
+            known = max((1 + self.count(mask | p, memory_mib, name) for p in places), default=0)
+            self._counts[key] = known
         return known
 
     def free_mib(self, mask: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from math import comb
 
@@ -54,9 +54,10 @@ def _scores(host: Host, cards: Sequence[int]) -> Score:
 def _connected(
     score: Score, fixed: Sequence[int], choice: Sequence[int], missing: int
 ) -> list[int]:
-    def total(chosen: Sequence[int]) -> int:
-        inner = sum(score(a, b) for a, b in combinations(chosen, 2))
-        return inner + sum(score(a, b) for a in chosen for b in fixed)
+    def total(chosen: Iterable[int]) -> int:
+        cards = tuple(chosen)
+        inner = sum(score(a, b) for a, b in combinations(cards, 2))
+        return inner + sum(score(a, b) for a in cards for b in fixed)
 
     if comb(len(choice), missing) <= MOST_SETS:
         return list(max(combinations(choice, missing), key=total))

@@ -34,7 +34,7 @@ def choices(board: Board, demand: Demand, order: CardOrder) -> Iterator[Picks]:
             numbers = _connected(board, demand, cards, order)
         else:
             numbers = [number for _, number in cards]
-        yield from _sets(board, demand, numbers, 0, demand.cards, (), set())
+        yield from _sets(board, demand, numbers, (), set())
 
 
 def _ranked(board: Board, demand: Demand, order: CardOrder) -> list[Ranked]:
@@ -82,38 +82,31 @@ def _connected(board: Board, demand: Demand, cards: list[Ranked], order: CardOrd
 
 
 def _sets(
-    board: Board,
-    demand: Demand,
-    cards: Sequence[int],
-    start: int,
-    missing: int,
-    chosen: Picks,
-    seen: set[object],
+    board: Board, demand: Demand, cards: Sequence[int], chosen: Picks, seen: set[object]
 ) -> Iterator[Picks]:
+    """Complete `chosen` with the cards that are left, or the one chosen last again if it is cut
+    by MIG. `seen` are states on MIG cards, which are reached in many orders.
+    """
+    missing = demand.cards - len(chosen)
     if not missing:
         yield chosen
         return
+    rooms = [board.room(demand, number) for number in cards]
+    left = sum(rooms)
     tried: set[object] = set()
-    for position in range(start, len(cards)):
-        number = cards[position]
+    for position, number in enumerate(cards):
+        if left < missing:
+            return
+        left -= rooms[position]
+        if not rooms[position] or (tried and board.likeness(number) in tried):
+            continue
         again = board.tables[number] is not None
-        if tried and board.likeness(number) in tried:
-            continue
-        if again and board.refusal(demand, number):
-            continue
         for pick in board.picks(demand, number):
             board.take(pick)
-            state = (position, missing, tuple(board.masks), tuple(board.slots)) if again else None
+            state = (len(chosen), number, *board.masks, *board.slots) if again else None
             if state is None or state not in seen:
-                yield from _sets(
-                    board,
-                    demand,
-                    cards,
-                    position if again else position + 1,
-                    missing - 1,
-                    (*chosen, pick),
-                    seen,
-                )
+                rest = cards[position if again else position + 1 :]
+                yield from _sets(board, demand, rest, (*chosen, pick), seen)
                 seen.add(state)
             board.give_back(pick)
         tried.add(board.likeness(number))
@@ -135,17 +128,14 @@ def refusals(board: Board, demand: Demand) -> dict[str, int]:
 
 
 class Search:
-    """One search for all containers. `left` counts down the choices that may be tried; `deepest`
-    is how many demands were met at best, `stuck` why the next could not be.
+    """One search for all containers. `deepest` is how many demands were met at best, `stuck` why
+    the next could not be.
     """
 
-    def __init__(
-        self, board: Board, demands: Sequence[Demand], order: CardOrder, budget: int
-    ) -> None:
+    def __init__(self, board: Board, demands: Sequence[Demand], order: CardOrder) -> None:
         self.board = board
         self.demands = demands
         self.order = order
-        self.left = budget
         self.deepest = 0
         self.stuck: dict[str, int] = {}
         self.picks: list[Picks] = []
@@ -154,7 +144,7 @@ class Search:
 
     def run(self) -> bool:
         """Whether there is a placement; `picks` has it then, one entry per demand, and the board
-        holds what is not given back when the init containers have ended.
+        holds what is not given back when the init containers have ended. Raises GivenUpError.
         """
         return self._meet(0)
 
@@ -169,9 +159,6 @@ class Search:
             return self._fail(number)
         demand = self.demands[number]
         for picks in choices(self.board, demand, self.order):
-            self.left -= 1
-            if self.left < 0:
-                return False
             self.picks.append(picks)
             if self._go_on(number):
                 return True
