@@ -14,6 +14,8 @@ from federation.core.types import Admission, PodSet
 from federation.edge.resources import Json
 from federation.jobs import batch_job
 from federation.jobs.admission_note import original
+from federation.jobs.containers import NO_DEFAULTS
+from federation.jobs.devices import spelling_problem
 from federation.jobs.eviction_note import Eviction, read_eviction
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
 from federation.jobs.pods import PodDefaults
@@ -164,7 +166,9 @@ def asked(job: Json, defaults: PodDefaults | None = None) -> Asked:
     before = original(job)
     rest = {key: text for key, text in annotations.items() if key != Mirror.ADMISSION}
     before = {**before, "metadata": {**meta, "annotations": rest}}  # as it was before its start
-    problem = batch_job.pods_problem(before, defaults)
+    problem = batch_job.pods_problem(before, defaults) or spelling_problem(
+        before["spec"]["template"], (defaults or NO_DEFAULTS).rules.vendors
+    )
     try:
         sets = batch_job.pod_sets(before, defaults)
     except QuantityError as error:

@@ -18,6 +18,8 @@ from federation.api.configuration import (
     to_rules,
 )
 from federation.api.duration import DurationError, parse_duration
+from federation.core.devices.asking import ContainerAsk, pod_wants
+from federation.core.devices.wants import CardWants
 from federation.core.policies import (
     FairStrategy,
     FairUsage,
@@ -179,6 +181,54 @@ def test_resources():
             Transformation("cpu", outputs={"example.com/credits": Fraction(1, 2)}),
         ),
     )
+
+
+def test_cards():
+    """HAMi's device configuration, and its mapping to totals."""
+    found = settings(
+        deviceConfig={"nvidia": {"resourceMemoryName": "x/mem", "memoryFactor": 10}},
+        resources={
+            "transformations": [
+                {
+                    "input": "x/mem",
+                    "strategy": "Replace",
+                    "multiplyBy": "nvidia.com/gpu",
+                    "outputs": {"x/total-mem": "1"},
+                }
+            ]
+        },
+    )
+    vendors = to_resource_rules(found).vendors
+    asked = ContainerAsk("c", limits={"nvidia.com/gpu": "2", "x/mem": "3"})
+    wants = pod_wants([asked], {}, vendors)
+    assert wants.containers[0].cards == (CardWants("NVIDIA", 2, 30),)
+    quotas = to_rules(found).cards
+    assert quotas.amounts(wants, ["x/total-mem"], {}) == {"x/total-mem": 60}
+    assert not quotas.names(wants, ["x/mem"])
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "said"),
+    [
+        ({"deviceConfig": {"nvidia": {"memoryFactor": "ten"}}}, ("deviceConfig",), "memoryFactor"),
+        (
+            {
+                "resources": {
+                    "transformations": [
+                        {"input": "nvidia.com/gpumem", "multiplyBy": "cpu", "outputs": {"x/m": 1}}
+                    ]
+                }
+            },
+            ("resources", "transformations"),
+            "number of cards only",
+        ),
+    ],
+)
+def test_what_cannot_be_made_of_cards_is_refused(body, path, said):
+    """Where it is in the file, with what is wrong."""
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        settings(**body)
+    assert caught.value.problems[0].path == path
 
 
 def test_retention_partial_admission_and_fair_usage():
