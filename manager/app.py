@@ -11,11 +11,12 @@ import structlog
 
 from federation.api.names import FEDQ_NAMESPACE, Label
 from federation.core.events import QueueMoved
+from federation.core.facts import ObjectKey
 from federation.core.policies import Policies
 from federation.core.queueing import PendingIndex
 from federation.core.scheduler import Scheduler
 from federation.edge.catalog import Catalog
-from federation.edge.errors import AlreadyExists, NotFound
+from federation.edge.errors import AlreadyExists, ApiError, NotFound
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.redis_index import RedisIndex
@@ -36,6 +37,7 @@ log = structlog.get_logger(__name__)
 
 ORIGIN_CONFIGMAP = "fedq-origin"
 MOST_POSITIONS = 10_000
+FETCH_AGAIN_S = 2.0
 
 
 class Manager:
@@ -50,9 +52,12 @@ class Manager:
         policies: Policies | None = None,
     ) -> None:
         self.client, self.runtime, self._index = client, runtime, index
-        self.catalog = Catalog(client, self._catalog_changed)
+        self.catalog = Catalog(client, self._catalog_changed, management=True)
+        if policies and policies.resources.devices.mappings:
+            self.catalog.claims.want()
         self.scheduler = Scheduler(index, REACTIVATION_S)
         self.controller = Controller(self.catalog, self.scheduler, policies or Policies())
+        self.controller.fetch = self._fetch
         self.clusters = Clusters(client, runtime, origin, self._news, self._clusters_changed)
         self.clusters.on_checks = self._catalog_changed
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
@@ -85,8 +90,11 @@ class Manager:
                 for informer in informers:
                     name = f"informer/{informer.resource.plural}"
                     tasks.create_task(self._guard(informer.run(), name), name=name)
+                claims = self._guard(self.catalog.claims.run(), "claims")
+                tasks.create_task(claims, name="claims")
                 for informer in informers:
                     await informer.synced.wait()
+                await self.catalog.claims.ready()
                 self.controller.start()
                 self.ready = True
                 log.info("manager.started", jobs=len(self.controller.states))
@@ -102,6 +110,16 @@ class Manager:
                 self.dispatcher.wake()
         finally:
             await self.controller.aclose()
+
+    async def _fetch(self, key: ObjectKey) -> Json | None:
+        while True:
+            try:
+                return await self.client.get(JOBS, key.name, key.namespace)
+            except NotFound:
+                return None
+            except ApiError as error:
+                log.warning("jobs.not_read_again", job=str(key), error=str(error))
+                await asyncio.sleep(FETCH_AGAIN_S)
 
     async def _dispatch(self) -> None:
         await self.clusters.inventoried()

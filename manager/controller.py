@@ -30,6 +30,7 @@ from federation.edge.resources import Json
 from federation.jobs import batch_job
 from manager.job_queues import JobQueues
 from manager.link import ClusterLink
+from manager.pod_defaults import KnownDefaults
 from manager.protocol import Copy, DeleteCopy, News, Result
 from manager.views import Views
 
@@ -58,6 +59,11 @@ class Controller:
         self.on_quota: Callable[[], None] = lambda: None
         self.inactive: Callable[[], dict[str, str]] = dict
         self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
+        self.fetch: Callable[[ObjectKey], Coroutine[Any, Any, Json | None]]
+        """Gets a Job that is not in memory any more; None if it cannot be had."""
+        self._defaults = KnownDefaults(
+            lambda namespace: catalog.pod_defaults(namespace, policies.resources)
+        )
         self._bodies: OrderedDict[str, Json] = OrderedDict()
         self._jobs: dict[ObjectKey, str] = {}
         self._workloads: dict[ObjectKey, tuple[str, str]] = {}
@@ -179,12 +185,35 @@ class Controller:
             if (held := self.views.holder(uid, state)) is not None:
                 self.scheduler.hold(held)  # its queues may say otherwise about preemption
         self.on_quota()
+        self._read_again()
         self.queues.refresh()
         for uid in list(self.states):
             self._see_queues(uid)
         for uid, state in list(self.states.items()):
             if state.bound is None and state.local is not None:
                 self._see_problem(uid)
+
+    def _read_again(self) -> None:
+        """Read the waiting Jobs again whose pods may request something else now."""
+        for uid, local, body in self._defaults.stale(self.states, self._bodies):
+            if body is not None:
+                self._take_anew(body)
+            else:
+                self._start(uid, self._fetch_anew(uid, local))
+
+    async def _fetch_anew(self, uid: str, local: LocalJob) -> None:
+        body = await self.fetch(local.key)
+        if body is not None and body["metadata"]["uid"] == uid:
+            self._take_anew(body)
+
+    def _take_anew(self, body: Json) -> None:
+        """Take in a Job as if it were new, and queue it as it is now."""
+        uid = body["metadata"]["uid"]
+        before = self.states[uid].local if uid in self.states else None
+        self._take(body)
+        after = self.states.get(uid)
+        if before and after and after.local and after.local.pod_sets != before.pod_sets:
+            self.feed(uid, on.QueueMoved())
 
     def _see_queues(self, uid: str) -> None:
         """Tell a job what its queues are, if that is new."""
@@ -214,10 +243,11 @@ class Controller:
     def see_job(self, job: Json) -> None:
         """A local Job as it is now, by the watch or as the answer to a write."""
         state = self.states.get(job["metadata"]["uid"])
-        if state is not None and _known(state.local, job):
-            return
-        defaults = self.catalog.pod_defaults(job["metadata"]["namespace"], self.policies.resources)
-        local = batch_job.local_job(job, defaults)
+        if state is None or not _known(state.local, job):
+            self._take(job)
+
+    def _take(self, job: Json) -> None:
+        local = batch_job.local_job(job, self._defaults.of(job["metadata"]["namespace"]))
         if self._deleted_jobs.covers(local.uid, local.version):
             return
         known = self._jobs.get(local.key)

@@ -1,0 +1,68 @@
+"""What the pods of each namespace were read with, and which of them may request something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from federation.core.facts import JobState, LocalJob
+from federation.edge.resources import Json
+from federation.jobs.containers import PodDefaults
+
+
+class Change(NamedTuple):
+    """Of one namespace."""
+
+    before: PodDefaults
+    now: PodDefaults
+
+    def concerns(self, job: Json) -> bool:
+        """Whether the pods of a Job may request something else now."""
+        return self.now.matters(self.before, job["spec"]["template"].get("spec") or {})
+
+    def may_concern(self, local: LocalJob) -> bool:
+        """The same of a Job of which no more is known than its facts."""
+        if self.now.claims is None:
+            return False
+        mapped = {mapping.resource for mapping in self.now.claims.rules.mappings}
+        return bool(local.problem) or any(mapped & p.requests.keys() for p in local.pod_sets)
+
+
+class KnownDefaults:
+    """Remembers what `find` said of each namespace."""
+
+    def __init__(self, find: Callable[[str], PodDefaults]) -> None:
+        self._find = find
+        self._known: dict[str, PodDefaults] = {}
+
+    def of(self, namespace: str) -> PodDefaults:
+        """What its Jobs are read with until `stale` asks again."""
+        if namespace not in self._known:
+            self._known[namespace] = self._find(namespace)
+        return self._known[namespace]
+
+    def stale(
+        self, states: Mapping[str, JobState], bodies: Mapping[str, Json]
+    ) -> list[tuple[str, LocalJob, Json | None]]:
+        """Ask again, and find the waiting Jobs that have to be read again; with the whole Job if it
+        is in memory.
+        """
+        changes = self._refresh()
+        found: list[tuple[str, LocalJob, Json | None]] = []
+        for uid, state in states.items() if changes else ():
+            local, body = state.local, bodies.get(uid)
+            change = changes.get(local.key.namespace) if local else None
+            if local is None or change is None or state.bound is not None:
+                continue
+            if change.may_concern(local) if body is None else change.concerns(body):
+                found.append((uid, local, body))
+        return found
+
+    def _refresh(self) -> dict[str, Change]:
+        before = self._known
+        self._known = {namespace: self._find(namespace) for namespace in before}
+        return {
+            namespace: Change(before[namespace], now)
+            for namespace, now in self._known.items()
+            if now != before[namespace]
+        }
