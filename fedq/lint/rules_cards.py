@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from federation.api.flavor_cards import flavor_cards
 from federation.api.problems import suggest
-from federation.core.devices.totals_namespace import card_limits
+from federation.core.devices.totals_namespace import namespace_limits
 from federation.core.devices.vendors import Quantity
 from federation.core.devices.wishes import CARD_POLICY, MODE, NODE_POLICY, NUMA_BIND, WEIGHTS
 from federation.core.quantity import QuantityError
@@ -93,7 +93,7 @@ def quota(world: World) -> Iterator[Finding]:
     for thing in world.of("ResourceQuota", ""):
         hard = (thing.body.get("spec") or {}).get("hard")
         texts = {str(k): str(v) for k, v in hard.items()} if isinstance(hard, dict) else {}
-        for said in card_limits([(thing.name, texts)], world.resource_rules.vendors).warnings:
+        for said in namespace_limits(thing.name, texts, world.resource_rules.vendors)[1]:
             yield Finding(thing, said, "correct the key or the amount", ("spec", "hard"))
 
 

@@ -3,19 +3,26 @@
 import pytest
 
 from federation.core.devices.cards import Amount
-from federation.core.devices.totals_namespace import card_limits, exceeded, spent
+from federation.core.devices.ledger_spaces import Limit, Spaces
+from federation.core.devices.totals_namespace import namespace_limits
 
 MEMORY = "limits.nvidia.com/gpumem"
 
 
-def allowed(hard, held, asked):
+def allowed(hard, held, asked, vendor="NVIDIA"):
     """Whether a pod with this charge on cards may join what is held."""
-    limits = card_limits([("q", hard)])
-    return not exceeded(limits, spent(_cards(held)), spent(_cards(asked)))
+    spaces = Spaces()
+    limits, _ = namespace_limits("q", hard)
+    spaces.limit("ns", "q", limits)
+    spaces.add("ns", {vendor: _sum(held)})
+    return not spaces.objection("ns", {vendor: _sum(asked)})
 
 
-def _cards(amounts, vendor="NVIDIA"):
-    return [(vendor, Amount(*amount)) for amount in amounts]
+def _sum(amounts):
+    total = Amount()
+    for amount in amounts:
+        total = total.plus(Amount(*amount))
+    return total
 
 
 def test_two_cards_count_twice():
@@ -51,30 +58,30 @@ def test_limits(key, name, most, fits):
 
 def test_absent_is_unlimited_and_other_vendors_are_not_touched():
     assert allowed({}, [], [(1, 10**6, 100)])
-    limits = card_limits([("q", {MEMORY: "0"})])
-    assert not exceeded(limits, {}, spent(_cards([(1, 5000, 0)], "DCU")))
-
-
-def test_an_exhausted_quantity_does_not_block_those_who_ask_for_none_of_it():
-    limits = {"limits.nvidia.com/gpucores": "50"}
-    assert allowed(limits, [(1, 10, 60)], [(1, 3000, 0)])
+    assert allowed({MEMORY: "0"}, [], [(1, 5000, 0)], vendor="DCU")
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_two_objects_the_tighter_counts_in_any_order(order):
+    spaces = Spaces()
     quotas = [("loose", {MEMORY: "9000"}), ("tight", {"requests.nvidia.com/gpumem": "5000"})]
-    limits = card_limits(quotas[::order])
-    assert exceeded(limits, {}, spent(_cards([(1, 5001, 0)]))) == (
-        "ResourceQuota tight limits requests.nvidia.com/gpumem to 5000 MiB: 0 are held,"
-        " 5001 more are asked for"
-    )
-    assert not exceeded(limits, {}, spent(_cards([(1, 5000, 0)])))
+    for name, hard in quotas[::order]:
+        spaces.limit("ns", name, namespace_limits(name, hard)[0])
+    assert not spaces.objection("ns", {"NVIDIA": Amount(1, 5000, 0)})
+    assert "tight allows 5000" in spaces.objection("ns", {"NVIDIA": Amount(1, 5001, 0)})
+    spaces.limit("ns", "tight", {})
+    assert not spaces.objection("ns", {"NVIDIA": Amount(1, 9000, 0)})
+
+
+def test_of_two_keys_the_tighter_counts():
+    hard = {MEMORY: "9000", "requests.nvidia.com/gpu-memory": "5Gi", "limits.nvidia.com/gpu": "3"}
+    assert namespace_limits("q", hard) == ({"NVIDIA": Limit(3, 5120, None)}, ())
 
 
 def test_units_of_a_vendor_apply_to_limits():
-    limits = card_limits([("q", {"limits.cambricon.com/mlu.smlu.vmemory": "10"})])
-    assert not exceeded(limits, {}, spent(_cards([(1, 2560, 0)], "MLU")))
-    assert exceeded(limits, {}, spent(_cards([(1, 2561, 0)], "MLU")))
+    limits = {"limits.cambricon.com/mlu.smlu.vmemory": "10"}
+    assert allowed(limits, [], [(1, 2560, 0)], vendor="MLU")
+    assert not allowed(limits, [], [(1, 2561, 0)], vendor="MLU")
 
 
 @pytest.mark.parametrize(
@@ -86,17 +93,18 @@ def test_units_of_a_vendor_apply_to_limits():
     ],
 )
 def test_unknown_keys_are_told(key, said):
-    (warning,) = card_limits([("q", {key: "1"})]).warnings
+    limits, (warning,) = namespace_limits("q", {key: "1"})
+    assert not limits
     assert said in warning
     assert key in warning
 
 
 def test_keys_that_are_not_about_cards_are_nobodys_business():
-    found = card_limits([("q", {"limits.cpu": "1", "requests.example.com/x": "1", "pods": "2"})])
-    assert (dict(found.limits), found.warnings) == ({}, ())
+    hard = {"limits.cpu": "1", "requests.example.com/x": "1", "pods": "2"}
+    assert namespace_limits("q", hard) == ({}, ())
 
 
 def test_what_cannot_be_read_lets_nothing_in():
-    limits = card_limits([("q", {MEMORY: "500m"})])
-    assert exceeded(limits, {}, spent(_cards([(1, 1, 0)])))
-    assert "nothing is let in" in limits.warnings[0]
+    limits, (warning,) = namespace_limits("q", {MEMORY: "500m"})
+    assert limits == {"NVIDIA": Limit(memory_mib=0)}
+    assert "nothing is let in" in warning
