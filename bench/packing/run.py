@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
@@ -75,10 +75,20 @@ def run(trace: Trace, policy: str, seed: int, mix: str, make: Make) -> Result:
         else:
             dropped += 1
         read.setdefault(round(100 * total / trace.milli), []).append(checker.allocated)
-    allocated = {
-        point: 100 * sum(values) / len(values) / trace.milli for point, values in read.items()
-    }
+    allocated = _curve(read, trace.milli)
     return Result(trace.name, policy, seed, allocated, dropped, len(arrived), seconds)
+
+
+def _curve(read: Mapping[int, Sequence[int]], milli: int) -> dict[int, float]:
+    """Per cent allocated at each per cent of arrivals: the mean of the arrivals that round to it,
+    where there is none (few, large pods) what it was before.
+    """
+    curve, last = {}, 0.0
+    for point in range(max(*POINTS, *read) + 1):
+        if point in read:
+            last = 100 * sum(read[point]) / len(read[point]) / milli
+        curve[point] = last
+    return curve
 
 
 def one_fleet(hosts: Hosts, policy: str, mix: Mix) -> Fleet:
