@@ -40,7 +40,9 @@ def claim_of(
     if pod.trouble:
         host = pod.node or pod.placed_on
         why = f"what pod {pod.uid} has is not known: {pod.trouble}"
-        return Claim(last or _there(pod, decided), seat, (host, why) if host else None)
+        known = replace(last, init_done=False) if last else decided
+        known = _there(pod, known) if pod.node else known
+        return Claim(known, seat, (host, why) if host else None)
     noted = pod.noted()
     if noted is not None and not pod.node:
         return Claim(None if noted.deadline == lapsed else noted, seat)

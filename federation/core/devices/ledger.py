@@ -248,6 +248,9 @@ class Ledger:
                 self._restore(before)
                 return why
         self._restore(_Before(owner, wanted, False))
+        if owner not in self._books.holdings:
+            self._restore(before)
+            return f"seat {owner} is not needed: the job has as many pods as it may have"
         return ""
 
     def _before(self, owner: Owner) -> _Before:

@@ -107,7 +107,10 @@ def _held(
     if not pod.node and decided is not None:
         return decided.holding()
     if pod.trouble and pod.uid in memory.last:
-        return memory.last[pod.uid]
+        last = memory.last[pod.uid]
+        state = max(last.state, State.RUNNING if pod.started else State.BOUND)
+        now_so = replace(last, state=state, deadline=None, init_done=pod.init_done)
+        return now_so if last.host == pod.node else None
     told = any(pod.allocation) and not pod.trouble
     where = pod.placed_on if told else decided.host if decided else ""
     if not where or (pod.node and pod.node != where):
@@ -209,6 +212,10 @@ class Walk:
         for own in [u for u, r in self.memory.own.items() if r.deadline <= self.world.now]:
             del self.memory.own[own]
         self.ledger.expire(self.world.now)
+        self.keep_last()
+
+    def keep_last(self) -> None:
+        """Remember what pods had that cannot be read."""
         held = recount(self.world, self.memory)
         unread = [uid for uid, pod in self.world.pods.items() if pod.trouble and not pod.ended]
         self.memory.last = {uid: held[uid] for uid in unread if uid in held}
@@ -327,7 +334,9 @@ class Walk:
             seats = self.world.seats | self.memory.seats
             assert pod.seat is not None
             for seat in self.some(s for s in seats if s.job == pod.seat.job):
-                if uid not in self.memory.own and not self.ledger.adopt(seat, uid):
+                if self.memory.adopted.get(uid) == seat:
+                    assert self.ledger.adopt(seat, uid) == ""
+                elif uid not in self.memory.own and not self.ledger.adopt(seat, uid):
                     self.memory.adopted[uid] = seat
                     self.within(seats[seat].host, seats[seat].allocation)
 
@@ -471,6 +480,7 @@ class Walk:
             self.ledger = self.rebuilt()
             for uid in self.gone:
                 self.ledger.release(uid)
+            self.keep_last()
 
     # How it is done
 
