@@ -24,11 +24,12 @@ from federation.edge.configuration_file import ConfigurationFileError, configure
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
-from federation.edge.resources import JOBS, WORKLOADS
+from federation.edge.resources import JOBS, RESOURCE_QUOTAS, WORKLOADS
 from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, counted, serve
 from worker_agent.agent import Agent, Settings
+from worker_agent.device_limits import limit_store
 from worker_agent.gates import Gates
 from worker_agent.heartbeat import Heartbeat
 from worker_agent.nodes import Nodes
@@ -59,9 +60,12 @@ async def run(
     gates, pins = Gates(client, agent), Pins(client, agent)
     reporter = Reporter(client, catalog, agent, cluster)
     select = Select(label_selector=Label.QUEUE_NAME.value)
+    vendors = agent.state.policies.resources.vendors
+    limits = limit_store(agent.devices.ledger, vendors, agent.places_changed)
     informers = [
         *catalog.informers,
         agent.state.checks.informer,
+        Informer(client, RESOURCE_QUOTAS, limits),
         Informer(client, WORKLOADS, workloads),
         Informer(client, JOBS, agent.book, select=select),
     ]
