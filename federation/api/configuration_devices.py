@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, model_validator
 
-from federation.api.fields import Label63, Name, ResourceName
+from federation.api.fields import Name, ResourceName
 from federation.api.meta import WireModel
 from federation.core.devices.claims import (
     ClaimPolicy,
@@ -47,7 +47,7 @@ Driver = Annotated[Name, Field(max_length=63)]
 class CounterSource(WireModel):
     """A counter that partitions of devices consume (`consumesCounters`)."""
 
-    name: Label63
+    name: ResourceName
     driver: Driver
     device_selector: DeviceSelector | None = None
     """Kueue demands one; absent is every device of the driver."""
