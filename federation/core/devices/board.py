@@ -33,9 +33,9 @@ class Demand(NamedTuple):
     @property
     def asked(self) -> str:
         """In words."""
-        each = self.profile or (f"{self.memory_mib} MiB" if self.memory_mib else f"{self.percent}%")
+        share = f"{self.memory_mib} MiB" if self.memory_mib else f"{self.percent}% of the memory"
         cores = f" and {self.cores}% of compute" if self.cores else ""
-        return f"{self.cards} card(s) with {each}{cores}"
+        return f"{self.cards} card{'s' * (self.cards > 1)} with {self.profile or share}{cores}"
 
 
 def demands_of(wants: PodWants) -> list[Demand]:

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from federation.core.devices.board import Board, Demand, GivenUpError
 from federation.core.devices.card_order import TIGHTEST
 from federation.core.devices.cards import HostUse
 from federation.core.devices.misfit import Code, Misfit
-from federation.core.devices.search import Search, choices, refusals
+from federation.core.devices.search import Picks, choices, ends_init, of_container
 from federation.core.devices.wants import PodWants
 
 _BUDGET = 500
 _SHORT = frozenset({"", Code.MEMORY, Code.MIG})
 
 
-def explain(
-    use: HostUse, wants: PodWants, demands: Sequence[Demand], search: Search | None = None
-) -> Misfit:
+def explain(use: HostUse, wants: PodWants, demands: Sequence[Demand]) -> Misfit:
     """Of a pod that was not placed: the first container that does not fit even alone, else the
-    one at which the search got no further.
+    first for which those before it, where they would be put first, leave no room.
     """
     board = Board(use, wants.wishes, _BUDGET)
     for demand in demands:
-        if not _fits_alone(board, demand):
-            return _misfit(board, wants, demand, refusals(board, demand))
-    assert search is not None, "one demand alone is what does not fit"
-    demand = demands[search.deepest]
-    return _misfit(board, wants, demand, search.stuck, beside=True)
+        if _first(board, demand, keep=False) is None:
+            return _misfit(board, wants, demand)
+    picks: list[Picks] = []
+    for number, demand in enumerate(demands):
+        chosen = _first(board, demand, keep=True)
+        if chosen is None:
+            return _misfit(board, wants, demand, beside=True)
+        picks.append(chosen)
+        if ends_init(demands, number):
+            for pick in of_container(demands, picks, number):
+                board.count(pick, -1)
+    return given_up(use, wants, demands)
 
 
 def given_up(use: HostUse, wants: PodWants, demands: Sequence[Demand]) -> Misfit:
@@ -36,37 +42,45 @@ def given_up(use: HostUse, wants: PodWants, demands: Sequence[Demand]) -> Misfit
     """
     board = Board(use, wants.wishes, _BUDGET)
     for demand in demands:
-        codes = refusals(board, demand)
-        if Code.NO_DEVICES in codes:
-            return _misfit(board, wants, demand, codes)
+        if Code.NO_DEVICES in refusals(board, demand):
+            return _misfit(board, wants, demand)
     return Misfit(use.host.name, {Code.SEARCH: 1})
 
 
-def _fits_alone(board: Board, demand: Demand) -> bool:
+def _first(board: Board, demand: Demand, *, keep: bool) -> Picks | None:
+    """The preferred cards, left on the board if they are to be kept; None if there are none."""
     try:
-        for picks in choices(board, demand, TIGHTEST):
-            for pick in picks:
-                board.give_back(pick)
-            return True
+        chosen = next(choices(board, demand, TIGHTEST), None)
     except GivenUpError:
-        return True
-    return False
+        return ()
+    for pick in chosen or ():
+        if not keep:
+            board.give_back(pick)
+    return chosen
 
 
-def _misfit(
-    board: Board,
-    wants: PodWants,
-    demand: Demand,
-    codes: Mapping[str, int],
-    *,
-    beside: bool = False,
-) -> Misfit:
+def refusals(board: Board, demand: Demand) -> dict[str, int]:
+    """Cards of the vendor by the reason why they cannot give what is asked of one; the others
+    are too few.
+    """
+    of_vendor = [n for n, card in enumerate(board.cards) if card.vendor == demand.vendor]
+    most = sum(board.cards[n].slots if board.tables[n] is not None else 1 for n in of_vendor)
+    if most < demand.cards:
+        return {Code.NO_DEVICES: len(of_vendor)}
+    codes = Counter(board.refusal(demand, number) for number in of_vendor)
+    free = codes.pop("", 0)
+    if free:
+        codes[Code.NUMA if demand.one_numa and free >= demand.cards else Code.TOO_FEW] = free
+    return dict(codes)
+
+
+def _misfit(board: Board, wants: PodWants, demand: Demand, *, beside: bool = False) -> Misfit:
     of_vendor = [n for n, card in enumerate(board.cards) if card.vendor == demand.vendor]
     open_to_it = [n for n in of_vendor if board.refusal(demand, n) in _SHORT]
     best = max(open_to_it, key=board.free_mib, default=None)
     return Misfit(
         board.host.name,
-        codes,
+        refusals(board, demand),
         wants.containers[demand.container].name,
         demand.asked,
         len(of_vendor),

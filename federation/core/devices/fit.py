@@ -61,7 +61,7 @@ def _together(
 ) -> Allocation | Misfit:
     search = Search(board, demands, order)
     if not search.run():
-        return explain(use, wants, demands, search)
+        return explain(use, wants, demands)
     picks = search.picks
     if any(demand.role is Role.INIT for demand in demands):
         board.left = len(board.cards) * len(demands)

@@ -62,14 +62,17 @@ class MigTable:
         return known
 
     def count(self, mask: int, memory_mib: int, name: str = "") -> int:
-        """How many such instances there is room for, at most."""
+        """How many such instances there is room for, at most: the places that end first."""
         key = (mask, memory_mib, name)
         known = self._counts.get(key)
         if known is None:
             if len(self._counts) > _REMEMBERED:
                 self._counts.clear()
-            places = {move.bits for move in self.moves(mask, memory_mib, name)}
-            known = max((1 + self.count(mask | p, memory_mib, name) for p in places), default=0)
+            places = [move.slice for move in self.moves(mask, memory_mib, name)]
+            known = end = 0
+            for place in sorted(places, key=lambda place: place.start + place.size):
+                if place.start >= end:
+                    known, end = known + 1, place.start + place.size
             self._counts[key] = known
         return known
 

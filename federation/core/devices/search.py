@@ -7,14 +7,12 @@ search goes back. Of equal cards one is tried, and no state of the cards twice.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from federation.core.devices.board import Board, Demand, Pick
 from federation.core.devices.card_order import CardOrder
 from federation.core.devices.loads import Loads
-from federation.core.devices.misfit import Code
 from federation.core.devices.pairs import best_set, pair_sum
 from federation.core.devices.wants import Role
 
@@ -112,32 +110,13 @@ def _sets(
         tried.add(board.likeness(number))
 
 
-def refusals(board: Board, demand: Demand) -> dict[str, int]:
-    """Cards of the vendor by the reason why they cannot give what is asked of one; the others
-    are too few.
-    """
-    of_vendor = [n for n, card in enumerate(board.cards) if card.vendor == demand.vendor]
-    most = sum(board.cards[n].slots if board.tables[n] is not None else 1 for n in of_vendor)
-    if most < demand.cards:
-        return {Code.NO_DEVICES: len(of_vendor)}
-    codes = Counter(board.refusal(demand, number) for number in of_vendor)
-    free = codes.pop("", 0)
-    if free:
-        codes[Code.NUMA if demand.one_numa and free >= demand.cards else Code.TOO_FEW] = free
-    return dict(codes)
-
-
 class Search:
-    """One search for all containers. `deepest` is how many demands were met at best, `stuck` why
-    the next could not be.
-    """
+    """One search for all containers."""
 
     def __init__(self, board: Board, demands: Sequence[Demand], order: CardOrder) -> None:
         self.board = board
         self.demands = demands
         self.order = order
-        self.deepest = 0
-        self.stuck: dict[str, int] = {}
         self.picks: list[Picks] = []
         self._dead: set[object] = set()
         self._loads = Loads(board, demands)
@@ -153,10 +132,8 @@ class Search:
         if number == len(self.demands):
             return True
         state = (number, self.board.state())
-        if state in self._dead:
+        if state in self._dead or not self._loads.may_fit(number):
             return False
-        if not self._loads.may_fit(number):
-            return self._fail(number)
         demand = self.demands[number]
         for picks in choices(self.board, demand, self.order):
             self.picks.append(picks)
@@ -166,11 +143,6 @@ class Search:
             if ends_init(self.demands, number) and not any(pick.bits for pick in picks):
                 break  # other cards would leave the board as it is
         self._dead.add(state)
-        return self._fail(number)
-
-    def _fail(self, number: int) -> bool:
-        if number > self.deepest or not self.stuck:
-            self.deepest, self.stuck = number, refusals(self.board, self.demands[number])
         return False
 
     def _go_on(self, number: int) -> bool:
