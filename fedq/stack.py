@@ -117,6 +117,7 @@ class Stack:
             "FEDQ_CLUSTER": worker,
             "FEDQ_KUBECONFIG": str(own),
             "FEDQ_MANAGEMENT_KUBECONFIG": str(lease),
+            "FEDQ_CARDS": "agent",  # HAMi's scheduler is no part of a rig
         }
         argv = [sys.executable, "-m", "worker_agent"]
         if config is not None:

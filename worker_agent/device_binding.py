@@ -40,6 +40,9 @@ class Binding:
         found = []
         for taking in due:
             host = seats[taking.seat].host
+            if not self._devices.noted(seats[taking.seat]):
+                found.append(taking)
+                continue
             if host in busy:
                 self._waiting.setdefault(host, {})[job] = None
                 continue
@@ -60,6 +63,8 @@ class Binding:
 
     def notes(self, seat: Seat) -> dict[str, str]:
         """The annotations of a pod in this seat."""
+        if not self._devices.noted(seat):
+            return {}
         now = int(self._devices.now())
         cards = self._devices.nodes.cards(seat.host)
         notes = pod_notes.write(seat.allocation, cards, now, node=seat.host)
@@ -67,4 +72,4 @@ class Binding:
 
     def labels(self, seat: Seat) -> dict[str, str]:
         """The label that HAMi finds pods of a node by."""
-        return {NODE: seat.host}
+        return {NODE: seat.host} if self._devices.noted(seat) else {}

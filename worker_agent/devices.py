@@ -15,7 +15,7 @@ import structlog
 from federation.api.names import Pin
 from federation.core.card_shares import with_cards
 from federation.core.cycle import NoCards
-from federation.core.devices.cards import WHOLE
+from federation.core.devices.cards import INSTANCE, WHOLE
 from federation.core.devices.fleet import Fleet
 from federation.core.devices.fleet_types import NoPlace, Placement, Shape
 from federation.core.devices.holding import Replica, Reservation
@@ -376,9 +376,18 @@ class Devices:
         plan = self.plans.get(job)
         if plan is None:
             return None
-        host = plan.seats[0].host
+        alone = any(map(self.noted, plan.seats))
         return template_for(
-            plan.seats, self.hostname(host), self.selectable, alone=self.binder is Binder.AGENT
+            plan.seats, self.hostname(plan.seats[0].host), self.selectable, alone=alone
+        )
+
+    def noted(self, seat: Seat) -> bool:
+        """Whether the agent itself writes the annotations of a pod in this seat, for a plugin that
+        reads them.
+        """
+        grants = (grant for grants in seat.allocation for grant in grants)
+        return self.binder is Binder.AGENT and any(
+            self.selectable(seat.host, grant.uuid) for grant in grants
         )
 
     def notes(self, job: str) -> Mapping[str, str | None]:
@@ -394,7 +403,7 @@ class Devices:
     def selectable(self, host: str, uuid: str) -> bool:
         """Whether pods can choose a card by its UUID."""
         card = self.nodes.cards(host).get(uuid)
-        return card is not None and card.mode != WHOLE
+        return card is not None and card.mode not in (WHOLE, INSTANCE)
 
 
 def _pairs(item: Pending, admission: Admission) -> list[tuple[PodSet, PodSetAssignment]]:

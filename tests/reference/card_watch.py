@@ -105,7 +105,7 @@ class CardWatch:
 def asked(limits: Json) -> tuple[int, int, int, int]:
     """Cards, MiB, percent and cores of one container, with the defaults of HAMi's webhook."""
     count, memory, percent, cores = (
-        int(limits.get(PREFIX + name, 0))
+        _number(str(limits.get(PREFIX + name, 0)))
         for name in ("gpu", "gpumem", "gpumem-percentage", "gpucores")
     )
     named = PREFIX + "gpu" in limits
@@ -117,6 +117,11 @@ def asked(limits: Json) -> tuple[int, int, int, int]:
     if bare and (percent == 100 or not (memory or percent)):
         cores = 100
     return count, memory, percent if memory or percent else 100, cores
+
+
+def _number(text: str) -> int:
+    """The API server writes 9000 as 9k."""
+    return int(text.removesuffix("k")) * (1000 if text.endswith("k") else 1)
 
 
 def held(pod: Json) -> dict[str, tuple[int, int, int]]:
