@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from federation.api.fields import Count, FreeForm, Quantity, list_map
+from federation.api.fields import Count, Int32, list_map
 from federation.api.meta import KubeObject, WireModel
 from federation.api.names import FEDQ_API
-from federation.api.resource_flavor import Taint
 
 Amount = Annotated[str, Field(max_length=20, pattern=r"^-?[0-9]+$")]
 """An integer in base units as a string: milli for cpu, plain units (bytes, cards) otherwise."""
+
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63, json_schema_extra={"format": "int64"})]
 
 
 class ReportedLocalQueue(WireModel):
@@ -45,16 +46,88 @@ class ReportedClusterQueue(WireModel):
     """In the order in which the queue tries its flavors."""
 
 
-class NodeClass(WireModel):
-    """Nodes that are alike for placement, and how many there are."""
+class ReportedTaint(WireModel):
+    """As nodes have it; the API server has checked it."""
 
-    count: Count
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class ReportedToleration(WireModel):
+    """As flavors have it."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class ReportedFlavor(WireModel):
+    """What a ResourceFlavor of the worker does to the pods that are admitted to it."""
+
+    name: str
+    node_labels: dict[str, str] = Field(default_factory=dict)
+    tolerations: list[ReportedToleration] = Field(default_factory=list)
+
+
+class ReportedProfile(WireModel):
+    """A MIG profile; placements are (start, size) in memory slices, one after the other."""
+
+    name: str
+    memory_mib: Annotated[Count, Field(alias="memoryMiB")]
+    cores: Count
+    slices: Count
+    placements: list[Count] = Field(default_factory=list)
+
+
+class CardKind(WireModel):
+    """What cards have in common, see `federation.core.devices.cards`."""
+
+    vendor: str
+    model: str
+    memory_mib: Annotated[Count, Field(alias="memoryMiB")]
+    cores: Count
+    slots: Count
+    mode: str
+    profiles: list[ReportedProfile] = Field(default_factory=list)
+    sizes: list[Count] = Field(default_factory=list)
+
+
+class NodeSite(WireModel):
+    """What nodes have in common beside amounts. `links` are (card, card, score), one after the
+    other, by the order of the cards on the node.
+    """
+
     labels: dict[str, str] = Field(default_factory=dict)
-    taints: list[Taint] = Field(default_factory=list)
-    free: dict[str, Quantity] = Field(default_factory=dict)
-    """Free amount on each of the nodes, rounded down to the bucket."""
-    devices: list[FreeForm] = Field(default_factory=list)
-    """Cards of one node with their free memory, cores and slots."""
+    taints: list[ReportedTaint] = Field(default_factory=list)
+    links: list[Int32] = Field(default_factory=list)
+    ready: bool = True
+
+
+class NodeClass(WireModel):
+    """Nodes that are alike for placement, and how many there are. `free` has an amount for each of
+    the resources, `cards` each card with its free memory, cores and slots
+    (`federation.core.devices.bucket_text`).
+    """
+
+    count: Count = 1
+    site: Count = 0
+    free: list[Int64] = Field(default_factory=list)
+    cards: Annotated[str, Field(max_length=65536)] = ""
+
+
+class ReportedPlacement(WireModel):
+    """The nodes with cards, what is free of them rounded down where that is needed to be short."""
+
+    cards: list[CardKind] = Field(default_factory=list)
+    sites: list[NodeSite] = Field(default_factory=list)
+    resources: list[str] = Field(default_factory=list)
+    classes: list[NodeClass] = Field(default_factory=list)
+    omitted_labels: list[str] = Field(default_factory=list)
+    """Keys of labels that nodes have and that are not told here."""
+    unlisted: Count = 0
+    """Nodes that are left out: there is more free than is told."""
 
 
 class WorkerReportStatus(WireModel):
@@ -71,7 +144,9 @@ class WorkerReportStatus(WireModel):
     cluster_queues: Annotated[
         list[ReportedClusterQueue], Field(json_schema_extra=list_map("name"))
     ] = Field(default_factory=list)
-    node_classes: list[NodeClass] = Field(default_factory=list)
+    flavors: list[ReportedFlavor] = Field(default_factory=list)
+    placement: ReportedPlacement | None = None
+    """Absent while nodes and their cards are not read: then only quota says what fits."""
 
 
 class WorkerReport(KubeObject):

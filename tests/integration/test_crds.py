@@ -12,6 +12,11 @@ from typing import Any
 import pytest
 
 from federation.api.access import agent_access
+from federation.api.report_placement import placement_to_wire
+from federation.core.devices.buckets import Buckets
+from federation.core.devices.cards import MIG, Card, Host, HostUse, MigProfile
+from federation.core.devices.fleet_types import Room
+from federation.core.types import Taint
 from fedq.rig.errors import RigError
 from fedq.rig.rig import Rig
 
@@ -785,13 +790,19 @@ def test_agent_on_the_management_cluster_may_only_renew_its_lease(management):
 
 
 def test_worker_report_is_stored(worker):
-    """Free-form devices and numbers come back as they were written."""
+    """Classes of nodes, their cards and numbers come back as they were written."""
     report: Json = {
         "apiVersion": "fedq.io/v1alpha1",
         "kind": "WorkerReport",
         "metadata": {"name": "crd-east"},
     }
-    device = {"id": "GPU-1", "mem": 40960, "shares": {"used": 1}}
+    places = ((0, 4), (4, 4))
+    profiles = (MigProfile("3g.20gb", 20096, 43, 3, places),)
+    card = Card("GPU-1", "NVIDIA", "A100", 40960, mode=MIG, profiles=profiles, sizes=(5,))
+    taint = Taint("gpu", "", "NoSchedule")
+    room = Room({"cpu": -5, "memory": 2**42}, {"a": "b"}, (taint,), ready=False)
+    buckets = Buckets()
+    buckets.put("n", HostUse(Host("n", (card,))), room)
     status: Json = {
         "agentVersion": "0.1.0",
         "inventoryEpoch": 3,
@@ -813,10 +824,16 @@ def test_worker_report_is_stored(worker):
                 ],
             }
         ],
-        "nodeClasses": [
-            {"count": 2, "labels": {"a": "b"}, "free": {"cpu": "3500m"}, "devices": [device]}
+        "flavors": [
+            {
+                "name": "f",
+                "nodeLabels": {"a": "b"},
+                "tolerations": [{"key": "k", "operator": "Exists", "value": "", "effect": ""}],
+            }
         ],
+        "placement": placement_to_wire(buckets.classes(9000)),
     }
+    assert status["placement"]["classes"][0]["free"] == [-5, 2**42]
     worker.kubectl("create", "--as", AGENT, "-f", "-", objects=[report])
     body = json.dumps({"status": status})
     what = ("workerreport", "crd-east", "--subresource=status", "--type=merge", "-p", body)
