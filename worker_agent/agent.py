@@ -23,6 +23,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
 from worker_agent.controls import Controls
 from worker_agent.decisions import Decisions
+from worker_agent.device_claims import DeviceClaims
 from worker_agent.devices import Devices
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.failures import placed
@@ -57,14 +58,22 @@ class Agent:
         self.state = State(client, catalog, epoch, settings or Settings())
         self.book, self.scheduler = self.state.book, self.state.scheduler
         self.devices = Devices(self.state)
-        self.nodes = Nodes(client, self.places_changed, self._pods_moved, self.devices.watchers)
+        claims = catalog.claims if self.devices.watchers else None
+        self.nodes = Nodes(
+            client, self.places_changed, self._pods_moved, self.devices.watchers, claims
+        )
         self.devices.connect(self.nodes, self.state.wake.set, self.places_changed)
+        self.claims = DeviceClaims(
+            self.devices.ledger, catalog.claims, self.devices.nodes, self.devices.pods
+        )
         self.decided_version = 0
         self.on_decided: Callable[[], None] = lambda: None
         self.on_pods: Callable[[str], None] = lambda uid: None
         self._decisions = Decisions(self.state, self.devices)
         self._controls = Controls(self.state, self.devices)
-        self._repair = Repair(self.state, self.nodes)
+        self._repair = Repair(self.state, self.nodes, self.devices)
+        self.reseating = self._repair.reseating
+        self.devices.on_moved = self._pods_moved
         self.state.on_queues = self.quotas_changed
         self._generations = itertools.count(1)
         self._stale_quotas = True
@@ -234,7 +243,7 @@ class Agent:
             held = replace(held, pods_ready=True)
         before = self.scheduler.holder(job.uid)
         self.scheduler.hold(held)
-        self.devices.hold(job, self.book.bodies[job.uid])
+        self.devices.hold(job)
         if before is not None and _helps(before, held):
             self.scheduler.wake(held.cluster_queue, now)
         if job.stage is Stage.STOPPING:

@@ -28,7 +28,10 @@ class DeviceNodes:
     def __init__(self, ledger: Ledger, rooms: Rooms, changed: Callable[[], None]) -> None:
         self._ledger, self._rooms, self._changed = ledger, rooms, changed
         self.on_cards: Callable[[], None] = lambda: None
+        self.joined: Callable[[Host], Host] = lambda host: host
+        """Adds the cards that a node shows otherwise than by registering them."""
         self._hosts: dict[str, Host] = {}
+        self._registered: dict[str, Host] = {}
         self._cards: dict[str, Mapping[str, Card]] = {}
         self._problems: dict[str, tuple[str, ...]] = {}
         self._facts: Store[NodeFacts] = Store(facts_of, self._seen)
@@ -67,13 +70,21 @@ class DeviceNodes:
         """What people should know of a host."""
         return self._problems.get(host, ())
 
+    def look_again(self, name: str) -> None:
+        """A node shows other cards now."""
+        facts = self._facts.items.get(("", name))
+        if facts is not None:
+            self._seen(None, facts, facts)
+
     def _seen(self, key: object, old: NodeFacts | None, new: NodeFacts | None) -> None:
         if new is None:
             if old is not None:
+                self._registered.pop(old.name, None)
                 self._drop(old.name)
             return
         reading = read_host(new)
-        host = carried(reading, self._hosts.get(new.name))
+        registered = carried(reading, self._registered.get(new.name))
+        self._registered[new.name], host = registered, self.joined(registered)
         self._set_fence(new.name, reading.fence)
         if self._problems.get(new.name, ()) != reading.problems:
             self._problems[new.name] = reading.problems

@@ -8,7 +8,7 @@ each pod when it gets one; all that is known here can be read again from nodes, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -33,7 +33,6 @@ from federation.core.types import (
     PodSetAssignment,
     ResourceFlavor,
 )
-from federation.edge.resources import Json
 from federation.jobs.admission_note import original
 from federation.jobs.containers import NO_DEFAULTS, read_pod
 from federation.jobs.device_pins import Template, template_for
@@ -86,13 +85,14 @@ class _News:
 
 
 class Devices:
-    """One per agent. `on_pods` hears of the Jobs whose pods have changed, by UID, `on_news` that
-    something may fit now.
+    """One per agent. `on_moved` and `on_pods` hear of the Jobs whose pods have changed, by UID; the
+    latter also of those that were started.
     """
 
     def __init__(self, state: State) -> None:
         self.binder = state.settings.binder
         self.on_pods: Callable[[str], None] = lambda job: None
+        self.on_moved: Callable[[str], None] = lambda job: None
         self._state = state
         self._news = _News()
         self._source: Nodes | None = None
@@ -114,7 +114,9 @@ class Devices:
         """
         self._source, self._news.told, self.nodes.on_cards = source, news, cards
 
-    def _ready(self) -> bool:
+    @property
+    def ready(self) -> bool:
+        """Whether all nodes and pods have been read."""
         return self._source is not None and self._source.ready
 
     def _want(self) -> None:
@@ -137,9 +139,9 @@ class Devices:
         if self.binder is Binder.OFF or not any(pods.cards for pods in job.pod_sets):
             return False
         self._want()
-        if not self._ready():
+        if not self.ready:
             self._unread.add(job.uid)
-        return not self._ready()
+        return not self.ready
 
     def flavored(self, flavors: Mapping[str, ResourceFlavor]) -> dict[str, ResourceFlavor]:
         """Flavors with the size of the cards of their nodes, which percentages are of."""
@@ -157,7 +159,7 @@ class Devices:
         if not asking or self.binder is Binder.OFF:
             return None
         self._want()
-        if not self._ready():
+        if not self.ready:
             self._waiting[item.uid] = item.cluster_queue
             return NoCards("the nodes of this cluster and their cards have not been read yet")
         if not any(self._counted(pods) for pods, _ in asking):
@@ -253,9 +255,9 @@ class Devices:
 
     # What a Job holds
 
-    def hold(self, job: WorkerJob, body: Json) -> None:
+    def hold(self, job: WorkerJob) -> None:
         """A Job holds the seats that are noted on it, if there are any."""
-        note = (body["metadata"].get("annotations") or {}).get(Pin.DEVICES.value, "")
+        note = self.noted_on(job.uid)
         if self.binder is Binder.OFF or not note:
             return
         self._want()
@@ -279,6 +281,42 @@ class Devices:
         held = self.ledger.holding(Replica(job, 0))
         soon = self.now() + DECIDED_FOR_S
         return held is None or held.deadline is None or held.deadline > soon
+
+    def noted_on(self, job: str) -> str:
+        """The plan that is noted on a Job; '' if there is none."""
+        annotations = self._state.book.bodies[job]["metadata"].get("annotations") or {}
+        return str(annotations.get(Pin.DEVICES.value, ""))
+
+    def reseat(self, job: WorkerJob, index: int) -> NoCards | None:
+        """Give one seat, which no pod has, to another node; its domain of a topology stays."""
+        plan, replica = self.plans[job.uid], Replica(job.uid, index)
+        admission = job.admission
+        pods = next(pods for pods in job.pod_sets if pods.cards)
+        given = (
+            next((g for g in admission.pod_sets if g.name == pods.name), None)
+            if admission
+            else None
+        )
+        if given is None:
+            return NoCards("it is not known where it was admitted")
+        shapes = [shape for shape, n in self._shapes(pods, given, plan.requests) for _ in range(n)]
+        self.ledger.cancel(replica)
+        self.rooms.drop(replica)
+        self.refresh()
+        found = self.fleet.place(shapes[index])
+        seats, why = list(plan.seats), None
+        if isinstance(found, NoPlace):
+            why = NoCards(no_place(found, 1, self.fleet, self.nodes.hosts()))
+        else:
+            seats[index] = Seat(found.host, found.allocation)
+        until = self.now() + STARTED_FOR_S
+        changed = replace(
+            plan, seats=tuple(seats), note=encode_plan(seats, until) if not why else plan.note
+        )
+        self.ledger.recall([list(changed.reservations(job.uid, until))[index]])
+        self.plans[job.uid] = changed
+        self._occupy(job.uid)
+        return why
 
     def _read(self, job: WorkerJob, note: str) -> Plan | None:
         wants = next((pods.cards for pods in job.pod_sets if pods.cards), None)
@@ -340,6 +378,7 @@ class Devices:
 
     def _moved(self, job: str) -> None:
         self._occupy(job)
+        self.on_moved(job)
         self.on_pods(job)
 
     def refresh(self) -> None:
@@ -358,11 +397,11 @@ class Devices:
         for lapsed in self.ledger.expire(now):
             log.warning("cards.lapsed", owner=str(lapsed.owner), host=lapsed.host)
             self._news.freed = True
-        if self._unread and self._ready():
+        if self._unread and self.ready:
             for job in self._unread:
                 self._state.touch(job)
             self._unread.clear()
-        if not self._news.freed or not self._ready():
+        if not self._news.freed or not self.ready:
             return set()
         self._news.freed = False
         queues = set(self._waiting.values())

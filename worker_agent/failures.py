@@ -48,6 +48,18 @@ class Failures:
         deserted = {name for name in down if nodes[name].name not in live}
         return frozenset((hosts - nodes.keys()) | silent | deserted)
 
+    def silent(self, now: float) -> frozenset[str]:
+        """The hostnames of nodes that have not been ready for too long."""
+        return frozenset(name for name, at in self._since.items() if now >= at + UNREADY_S)
+
+    def is_down(self, hostname: str) -> bool:
+        """Whether a node is not ready, however long."""
+        return hostname in self._since
+
+    def suspect(self, uid: str) -> None:
+        """A Job has pods on a node that is not ready, or lost."""
+        self._suspects.add(uid)
+
     def concerns(self, uid: str) -> bool:
         """Whether a Job is placed on a node that is not ready: news of its pods matter."""
         return uid in self._suspects

@@ -15,6 +15,7 @@ from federation.api.names import Label
 from federation.core.quantity import QuantityError, parse_resources
 from federation.core.topology import HOSTNAME, FlavorTopology, Node
 from federation.core.types import ResourceFlavor
+from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.informer import Handler, Informer, Key, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import NODES, PODS, Json
@@ -64,15 +65,16 @@ class Nodes:
         changed: Callable[[], None],
         moved: Callable[[str], None],
         watchers: Watchers = (),
+        claims: ClaimCatalog | None = None,
     ) -> None:
         """`changed` hears when placement may find something else, `moved` of the Jobs whose pods
-        have changed, by UID.
+        have changed, by UID. `claims` are wanted and have to be known when nodes are.
         """
         self.ready = False
         """Whether all has been read."""
         self.pods: dict[str, dict[Key, Json]] = {}
         """Pods that we place, by UID of their Job: name, ranks, node, gates, phase."""
-        self._changed, self._moved = changed, moved
+        self._changed, self._moved, self._claims = changed, moved, claims
         self._wanted = asyncio.Event()
         self._nodes: Store[Node] = Store(read_node, lambda key, old, new: self._news())
         self._bound: dict[Key, Bound] = {}
@@ -90,11 +92,15 @@ class Nodes:
     async def run(self) -> None:
         """Watch from when it is wanted, until cancelled."""
         await self._wanted.wait()
+        if self._claims is not None:
+            self._claims.want()
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
                 tasks.create_task(vital(informer.run(), f"informer/{informer.resource.plural}"))
             for informer in self._informers:
                 await informer.synced.wait()
+            if self._claims is not None:
+                await self._claims.ready()
             self.ready = True
             self._changed()
 

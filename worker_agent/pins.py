@@ -80,6 +80,8 @@ class Pins:
         job, plan = self._agent.jobs.get(uid), self._devices.plans.get(uid)
         if job is None or plan is None or job.stage is not Stage.RUNNING:
             return None
+        if plan.note != self._devices.noted_on(uid):
+            return None  # no pod is seated by a plan that is not noted yet; then it is marked again
         pods = self._devices.pods.of_job(uid)
         by_name = {pod["metadata"]["name"]: pod for pod in pods}
         due = takings(pods, len(plan.seats))
@@ -103,10 +105,10 @@ class Pins:
         uid, replica = pod["metadata"]["uid"], Replica(job, taking.seat)
         hostname = self._devices.hostname(seat.host)
         if not hostname:
-            return REFUSED_S  # the node is not there: `Reseating` finds another place
+            return None  # the node is gone: `Reseating` finds another place
         if why := self._devices.ledger.adopt(replica, uid):
             log.warning("pod.not_seated", pod=taking.pod, seat=str(replica), why=why)
-            return REFUSED_S
+            return None if self._agent.reseating.move(job, taking.seat) else REFUSED_S
         patch = pin_patch(pod, taking.seat, {HOSTNAME: hostname}, self._notes(seat))
         if self._binding is not None:
             patch["metadata"]["labels"] = self._binding.labels(seat)

@@ -14,18 +14,21 @@ from federation.core.reasons import Reason
 from federation.core.topology import TopologyFailure, topology_of
 from federation.core.types import Admission, TopologyAssignment
 from federation.jobs.eviction_note import Eviction
+from worker_agent.devices import Devices
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.failures import Failures, moved, moved_note, placed
 from worker_agent.nodes import Nodes
+from worker_agent.reseating import Reseating
 from worker_agent.state import State, stamp
 
 
 class Repair:
     """Looks at all placed Jobs when nodes have changed."""
 
-    def __init__(self, state: State, nodes: Nodes) -> None:
-        self._state, self._nodes = state, nodes
+    def __init__(self, state: State, nodes: Nodes, devices: Devices) -> None:
+        self._state, self._nodes, self._devices = state, nodes, devices
         self.failures = Failures()
+        self.reseating = Reseating(state, devices, self.failures)
 
     def run(self, now: float) -> float | None:
         """Find what was lost, and mend it. Returns when to look again, if nothing changes."""
@@ -36,11 +39,14 @@ class Repair:
         for job in list(self._state.jobs.values()):
             if job.stage is not Stage.RUNNING or self._state.busy(job.uid) or not placed(job):
                 continue
+            if job.uid in self._devices.plans:
+                continue
             assert job.admission is not None
             pods = self._nodes.pods.get(job.uid, {}).values()
             lost = self.failures.lost(job, hosts, pods, now)
             if lost and job.uid not in self._state.evicting:
                 self._mend(job, job.admission, lost, now)
+        self.reseating.run(now)
         return self.failures.due(now)
 
     def _mend(self, job: WorkerJob, admission: Admission, lost: frozenset[str], now: float) -> None:

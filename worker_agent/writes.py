@@ -147,6 +147,11 @@ class Jobs:
         await self._annotate(job, {Mirror.ADMISSION.value: note})
         log.info("job.moved", job=str(job.key))
 
+    async def reseat(self, job: WorkerJob, plan: str) -> None:
+        """Pods to come of a running Job get other cards."""
+        await self._annotate(job, {Pin.DEVICES.value: plan})
+        log.info("job.reseated", job=str(job.key))
+
     async def reset(self, job: WorkerJob, body: Json) -> None:
         """Make a Job whose pods are gone as it was before it was started.
 

@@ -4,6 +4,7 @@ change.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,15 @@ from federation.api.configuration import read, to_policies
 from federation.core.devices.claims import DeviceRules
 from federation.core.types import FlavorResource
 from federation.edge import resources as r
-from tests.unit.jobs.claim_build import DRIVER, device, device_class, resource_slice, template
+from tests.unit.jobs.claim_build import (
+    DRIVER,
+    allocated,
+    device,
+    device_class,
+    resource_slice,
+    result,
+    template,
+)
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import Worker, job, mirrored
 
@@ -215,3 +224,94 @@ async def test_an_unreadable_slice_hides_its_pool_only() -> None:
     async with worker.running() as agent:
         await until(lambda: worker.started("a"))
         assert set(agent.state.catalog.claims.hosts) == {"n1"}
+
+
+def cards_in_both_worlds() -> Worker:
+    """GPU-0 is registered and published, GPU-1 published only; both by node n1."""
+    worker = cluster(cards=False)
+    worker.fake.create(r.NAMESPACES, {"metadata": {"name": "ns"}})
+    card = {"id": "GPU-0", "count": 10, "devmem": 40960, "devcore": 100, "type": "NVIDIA A100",
+            "mode": "hami-core", "health": True}  # fmt: skip
+    notes = {"hami.io/node-nvidia-register": json.dumps([card])}
+    worker.fake.create(r.NODES, {"metadata": {"name": "n1", "annotations": notes}})
+    publish(worker, 0, 1)
+    return worker
+
+
+def share(claim: str, number: int, *pods: str) -> Json:
+    taken = result(number, consumedCapacity={"memory": "4Gi", "cores": "30"})
+    return allocated(claim, taken, pods=pods)
+
+
+def amounts(worker: Worker) -> dict[str, tuple[int, int]]:
+    use = worker.agent.devices.ledger.use("n1")
+    found = {card.uuid: use.use(card.uuid).amount for card in use.host.cards} if use else {}
+    return {uuid: (amount.memory_mib, amount.cores) for uuid, amount in found.items()}
+
+
+async def test_claims_are_counted_in_the_ledger_of_all_cards() -> None:
+    worker = cards_in_both_worlds()
+    worker.fake.create(r.RESOURCE_CLAIMS, share("c1", 0, "pod-1"))
+    async with worker.running() as agent:
+        agent.nodes.want()
+        await until(lambda: amounts(worker) == {"GPU-0": (4096, 30), "GPU-1": (0, 0)})
+        use = agent.devices.ledger.use("n1")
+        assert use is not None
+        assert "for resource claims only" in use.use("GPU-1").fence
+        assert not use.use("GPU-0").fence
+        worker.fake.create(r.RESOURCE_CLAIMS, share("c2", 0, "pod-2", "pod-3"))
+        worker.fake.create(r.RESOURCE_CLAIMS, share("c3", 1))
+        await until(lambda: amounts(worker) == {"GPU-0": (8192, 60), "GPU-1": (4096, 30)})
+        worker.fake.drop_watches()
+        worker.fake.delete(r.RESOURCE_CLAIMS, "c1", "ns")
+        await until(lambda: amounts(worker) == {"GPU-0": (4096, 30), "GPU-1": (4096, 30)})
+
+
+async def test_a_claim_that_is_allocated_again_counts_again() -> None:
+    worker = cards_in_both_worlds()
+    worker.fake.create(r.RESOURCE_CLAIMS, share("c1", 0))
+    async with worker.running() as agent:
+        agent.nodes.want()
+        await until(lambda: amounts(worker).get("GPU-0") == (4096, 30))
+        gone = {"status": {"allocation": None}}
+        worker.fake.merge(r.RESOURCE_CLAIMS, "c1", gone, "ns")
+        await until(lambda: amounts(worker)["GPU-0"] == (0, 0))
+        again = {"status": share("c1", 1)["status"]}
+        worker.fake.merge(r.RESOURCE_CLAIMS, "c1", again, "ns")
+        await until(lambda: amounts(worker) == {"GPU-0": (0, 0), "GPU-1": (4096, 30)})
+
+
+async def test_a_pod_with_annotations_and_a_claim_for_one_card_is_charged_once() -> None:
+    worker = cards_in_both_worlds()
+    async with worker.running() as agent:
+        agent.nodes.want()
+        limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", "nvidia.com/gpucores": "50"}
+        pod = worker.fake.create(r.PODS, {
+            "metadata": {
+                "name": "p", "namespace": "team",
+                "annotations": {
+                    "hami.io/vgpu-node": "n1",
+                    "hami.io/vgpu-devices-allocated": "GPU-0,NVIDIA,1000,50:;",
+                },
+            },
+            "spec": {
+                "nodeName": "n1", "containers": [{"name": "c", "resources": {"limits": limits}}],
+            },
+        })  # fmt: skip
+        await until(lambda: amounts(worker).get("GPU-0") == (1000, 50))
+        uid = pod["metadata"]["uid"]
+        worker.fake.create(r.RESOURCE_CLAIMS, share("c1", 0, uid))
+        await until(lambda: amounts(worker)["GPU-0"] == (4096, 50))
+        worker.fake.delete(r.PODS, "p", "team")
+        await until(lambda: amounts(worker)["GPU-0"] == (4096, 30))
+
+
+async def test_a_node_that_publishes_its_cards_no_more() -> None:
+    worker = cards_in_both_worlds()
+    async with worker.running() as agent:
+        agent.nodes.want()
+        await until(lambda: set(amounts(worker)) == {"GPU-0", "GPU-1"})
+        worker.fake.delete(r.RESOURCE_SLICES, "n1")
+        await until(lambda: set(amounts(worker)) == {"GPU-0"})
+        publish(worker, 1)
+        await until(lambda: set(amounts(worker)) == {"GPU-0", "GPU-1"})

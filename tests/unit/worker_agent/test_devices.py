@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from federation.api.names import Pin
+from federation.api.names import Mirror, Pin
 from federation.core.topology import HOSTNAME
 from federation.edge.resources import NODES, PODS
+from federation.jobs.eviction_note import Eviction
 from fedq.rig.gpus import REGISTER, cards
 from tests.reference.card_watch import CardWatch
 from tests.unit.manager.support import until
+from tests.unit.worker_agent import support
 from tests.unit.worker_agent.support import Worker, job
 from worker_agent.binder import Binder
 
@@ -100,8 +102,6 @@ def asks(name: str, pods: int = 1, notes: Any = None, cpu: str = "", **limits: i
 @pytest.fixture(autouse=True)
 def _any_resource(monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue covers everything that these Jobs ask for."""
-    from tests.unit.worker_agent import support
-
     names = ["gpu", "cpu", "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"]
     names += ["nvidia.com/total-gpumem", "nvidia.com/total-gpucores"]
 
@@ -230,8 +230,6 @@ async def test_a_job_that_is_stopped_is_as_it_was() -> None:
         await until(lambda: worker.started("a"))
         worker.make_pods("a")
         uid = worker.get("a")["metadata"]["uid"]
-        from federation.jobs.eviction_note import Eviction
-
         agent.state.evict(uid, Eviction("Preempted", "test", "2026-01-01T00:00:00Z"))
         await until(lambda: not worker.started("a"))
         worker.fake.delete(PODS, worker.pods("a")[0]["metadata"]["name"], "team")
@@ -302,3 +300,75 @@ async def test_cards_that_no_node_has_are_not_counted() -> None:
         worker.add(asks("a", gpu=1, gpumem=1000))
         await until(lambda: worker.started("a"))
         assert Pin.DEVICES.value not in worker.get("a")["metadata"]["annotations"]
+
+
+async def test_a_pod_whose_node_is_gone_gets_another_seat() -> None:
+    """The plan on the Job is changed first; the pod that replaces the lost one is pinned by it."""
+    worker = Cards(nodes=3, of=1)
+    async with worker.running():
+        worker.add(asks("a", pods=2, gpu=1))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        await until(lambda: worker.seated("a"))
+        for pod in worker.pods("a"):
+            worker.bind(pod)
+        used = {pod["spec"]["nodeSelector"][HOSTNAME]: pod for pod in worker.pods("a")}
+        lost, pod = next(iter(used.items()))
+        worker.fake.delete(NODES, lost)
+        worker.fake.delete(PODS, pod["metadata"]["name"], "team")
+        worker.make_pods("a", 1)
+        await until(lambda: worker.seated("a"))
+        hosts = {pod["spec"]["nodeSelector"][HOSTNAME] for pod in worker.pods("a")}
+        assert hosts == {"n0", "n1", "n2"} - {lost}
+        assert lost not in worker.get("a")["metadata"]["annotations"][Pin.DEVICES.value]
+
+
+async def test_a_job_pinned_to_a_lost_node_starts_over() -> None:
+    worker = Cards(nodes=2, of=1)
+    async with worker.running():
+        worker.add(asks("a", gpu=1))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        lost = worker.template("a")["spec"]["nodeSelector"][HOSTNAME]
+        worker.fake.delete(NODES, lost)
+        await until(lambda: not worker.started("a"))
+        assert "NodeFailures" in worker.note_of("a", Mirror.EVICTED)
+        worker.fake.delete(PODS, worker.pods("a")[0]["metadata"]["name"], "team")
+        worker.stopping("a", 0)
+        await until(lambda: worker.started("a"))
+        assert worker.template("a")["spec"]["nodeSelector"][HOSTNAME] != lost
+
+
+async def test_a_seat_on_a_card_that_is_cordoned_moves_before_its_pod_comes() -> None:
+    worker = Cards(nodes=1, of=3)
+    async with worker.running():
+        worker.add(asks("a", pods=2, gpu=1))
+        await until(lambda: worker.started("a"))
+        note = worker.get("a")["metadata"]["annotations"][Pin.DEVICES.value]
+        first = next(f"GPU-n0-{i}" for i in range(3) if f"GPU-n0-{i}" in note)
+        cordon = {"metadata": {"annotations": {"hami.io/device-cordon": first}}}
+        worker.fake.merge(NODES, "n0", cordon)
+        await worker.at_rest()
+        worker.make_pods("a")
+        await until(lambda: worker.seated("a"))
+        assert {pod["metadata"]["annotations"][USE] for pod in worker.pods("a")} == {
+            f"GPU-n0-{i}" for i in range(3)
+        } - {first}
+
+
+async def test_a_gang_that_stops_gives_back_card_by_card() -> None:
+    """What pods still hold counts until they are gone; what no pod has is free at once."""
+    worker = Cards(nodes=1, of=2)
+    async with worker.running() as agent:
+        worker.add(asks("a", pods=2, gpu=1))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a", 1)
+        await until(lambda: worker.seated("a"))
+        worker.bind(worker.pods("a")[0])
+        uid = worker.get("a")["metadata"]["uid"]
+        agent.state.evict(uid, Eviction("Preempted", "test", "2026-01-01T00:00:00Z"))
+        await until(lambda: not worker.started("a"))
+        worker.stopping("a")
+        await until(lambda: len(list(agent.devices.ledger.holdings())) == 1)
+        worker.add(asks("b", gpu=1))
+        await until(lambda: worker.started("b"))
