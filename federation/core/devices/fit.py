@@ -3,7 +3,7 @@
 The rules of one card are those of HAMi's scheduler (slots, memory, compute, exclusive cards, mutex,
 NUMA, models, UUIDs, modes); what it takes one container after the other, and hence misses, is
 searched here. An init container is held against what others use and the sidecars started before
-it; sidecars and apps add up. Where rules differ, and why: docs/decisions/25 and 26.
+it; sidecars and apps add up. Where rules differ, and why: decision 24.
 """
 
 from __future__ import annotations

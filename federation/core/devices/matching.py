@@ -39,7 +39,7 @@ def names_model(word: str, model: str) -> bool:
 
     It does if the model's text contains it and it is not cut out of a longer number or word: A10
     is no A100, L40 no L40S and H20 no H200, though A100, SXM and 4090 name what they are in
-    (decision 25). `=NVIDIA A10` is the whole text.
+    (decision 23). `=NVIDIA A10` is the whole text.
     """
     word, model = word.strip().lower(), model.lower()
     if word.startswith(EXACT):

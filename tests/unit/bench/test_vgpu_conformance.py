@@ -18,6 +18,7 @@ from bench.conformance import vgpu
 
 Json = dict[str, Any]
 RECORDED = sorted((Path(__file__).parents[4] / "shared/conformance/vgpu").glob("*.jsonl"))
+DEFECTS = Path(__file__).parents[4] / "shared/conformance/vgpu-defects.jsonl"
 DAMAGED = 20
 """Recorded sequences of each file that are damaged in one place."""
 
@@ -255,6 +256,14 @@ def test_an_unknown_step_is_noticed() -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert runner.main(["vgpu", str(tmp_path / "absent")]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not DEFECTS.exists(), reason="the recorded defects are not here")
+def test_what_hami_does_wrong_is_among_the_known_differences() -> None:
+    known = json.loads((Path(runner.__file__).parent / "vgpu_differences.json").read_text())
+    recorded = [json.loads(line) for line in DEFECTS.read_text().splitlines()]
+    assert {case["id"] for case in recorded if case["kind"] == "defect"} <= known.keys()
+    assert all(len(reason) > 5 for reason in known.values())
 
 
 @pytest.mark.skipif(not RECORDED, reason="the recorded sequences are not here")
