@@ -134,6 +134,7 @@ class ClaimCatalog:
         self.absent = absent
         self._cache.clear()
         self.settled.set()
+        self.on_devices()
         self._changed()
 
     # What others ask

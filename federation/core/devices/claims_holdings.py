@@ -1,17 +1,17 @@
 """What allocated claims hold of cards: the same entries of the ledger as those of annotations.
 
 The allocation in the status of a ResourceClaim is made by the scheduler in one write, so it is
-what counts; where a pod also carries annotations for the same card, it is charged once.
+what counts; where its pods also carry annotations for the same card, that is charged once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from federation.core.devices.cards import Grant
+from federation.core.devices.cards import Amount, Grant
 from federation.core.devices.claims import HAMI_DRIVER, Device, qualified
 from federation.core.devices.claims_cards import named
 from federation.core.devices.holding import Holding, State
@@ -53,16 +53,10 @@ class Allocated:
     node: str = ""
     results: tuple[Result, ...] = ()
 
-    @property
-    def owner(self) -> str:
-        """Who is charged: the pod, or the claim itself while several pods share it or none has it
-        yet. It is one owner at any time, so nothing is charged twice.
-        """
-        return self.pods[0] if len(self.pods) == 1 else self.uid
-
 
 def holdings_of(claim: Allocated, devices: Mapping[tuple[str, str, str], Device]) -> list[Holding]:
-    """What a claim holds of cards, one entry for each host. `devices` are those published, by key.
+    """What a claim holds of cards, one entry for each host, as the claim's own: several pods may
+    share it, and it keeps its devices when they end. `devices` are those published, by key.
 
     A device that is published no more still counts: on the claim's node (else the pool, which is
     how node-local drivers call theirs), with what the allocation says. Empty if it got no cards.
@@ -74,7 +68,7 @@ def holdings_of(claim: Allocated, devices: Mapping[tuple[str, str, str], Device]
             host = (device.node if device else "") or claim.node or result.pool
             grants.setdefault(host, []).append(_grant(result, device))
     return [
-        Holding(claim.owner, claim.namespace, host, (Role.APP,), (tuple(found),), State.BOUND)
+        Holding(claim.uid, claim.namespace, host, (Role.APP,), (tuple(found),), State.BOUND)
         for host, found in sorted(grants.items())
     ]
 
@@ -99,37 +93,31 @@ def _up(value: Fraction) -> int:
     return -(-value.numerator // value.denominator)
 
 
-def joined(pod: Holding | None, claims: Sequence[Holding]) -> list[Holding]:
-    """What a pod holds by its annotations and by its claims (`holdings_of`), one entry for each
-    host, each card once: on a card that a claim gives it, the claim is what counts.
+def beyond(claim: Holding, pods: Iterable[Holding]) -> Holding | None:
+    """What a claim holds that its pods do not hold already by their annotations, so that a card is
+    charged once: the larger of both in memory and in compute. None if that is nothing.
     """
-    if not claims:
-        return [] if pod is None else [pod]
-    given = {grant.uuid for claim in claims for grant in _grants(claim)}
-    by_host: dict[str, Holding] = {}
-    if pod is not None:
-        kept = tuple(
-            tuple(grant for grant in grants if grant.uuid not in given) for grants in pod.allocation
-        )
-        by_host[pod.host] = replace(pod, allocation=kept)
-    for claim in claims:
-        known = by_host.get(claim.host)
-        by_host[claim.host] = claim if known is None else _with(known, claim)
-    return list(by_host.values())
-
-
-def _with(known: Holding, claim: Holding) -> Holding:
-    """A claim as further containers, which hold theirs as long as the pod lives. The allocation is
-    a fact, so a seat that it takes is bound.
-    """
-    return replace(
-        known,
-        roles=(*known.roles, *claim.roles),
-        allocation=(*known.allocation, *claim.allocation),
-        state=max(known.state, claim.state),
-        deadline=None,
+    held: dict[str, Amount] = {}
+    for pod in pods:
+        if pod.host == claim.host:
+            for uuid, amount in pod.charge().items():
+                held[uuid] = held.get(uuid, Amount()).plus(amount)
+    if not held:
+        return claim
+    allocation = tuple(
+        tuple(left for grant in grants if (left := _less(grant, held)) is not None)
+        for grants in claim.allocation
     )
+    return replace(claim, allocation=allocation) if any(allocation) else None
 
 
-def _grants(holding: Holding) -> Iterable[Grant]:
-    return (grant for grants in holding.allocation for grant in grants)
+def _less(grant: Grant, held: dict[str, Amount]) -> Grant | None:
+    """What is left of a grant; what pays for it is taken from `held`."""
+    amount = held.get(grant.uuid)
+    if amount is None:
+        return grant
+    memory = min(grant.memory_mib, amount.memory_mib)
+    cores = min(grant.cores, amount.cores)
+    held[grant.uuid] = amount.minus(Amount(0, memory, cores))
+    left = grant._replace(memory_mib=grant.memory_mib - memory, cores=grant.cores - cores)
+    return left if left.memory_mib or left.cores else None

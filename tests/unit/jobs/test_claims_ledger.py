@@ -8,7 +8,7 @@ from typing import Any
 from federation.core.devices.cards import Amount, Card, Grant, Host
 from federation.core.devices.claims import Device
 from federation.core.devices.claims_cards import NO_LIMIT, hosts, merged, numbers
-from federation.core.devices.claims_holdings import holdings_of, joined
+from federation.core.devices.claims_holdings import beyond, holdings_of
 from federation.core.devices.claims_inventory import Inventory
 from federation.core.devices.claims_pools import complete
 from federation.core.devices.holding import Holding, State
@@ -78,7 +78,7 @@ SHARE = {"consumedCapacity": {"memory": "4Gi", f"{DRIVER}/cores": "30"}}
 
 def test_a_claim_holds_its_share() -> None:
     (found,) = held(allocated("c1", result(0, **SHARE), result(1, **SHARE)), device(0), device(1))
-    assert (found.owner, found.namespace, found.host) == ("pod-1", "ns", "n1")
+    assert (found.owner, found.namespace, found.host) == ("c1", "ns", "n1")
     assert found.state is State.BOUND
     assert found.charge() == {"GPU-0": Amount(1, 4096, 30), "GPU-1": Amount(1, 4096, 30)}
 
@@ -113,45 +113,40 @@ def test_what_holds_no_card() -> None:
     assert read_allocation({"metadata": {"uid": "c"}, "status": {}}) is None
 
 
-def test_who_is_charged_for_a_shared_claim() -> None:
-    """One owner at any time: the pod, or the claim while several or none have it."""
-    owners = [
-        held(allocated("c1", result(0), pods=pods), device(0))[0].owner
-        for pods in ((), ("pod-2",), ("pod-2", "pod-1"))
-    ]
-    assert owners == ["c1", "pod-2", "c1"]
+def test_a_claim_that_pods_share_is_charged_once() -> None:
+    for pods in ((), ("pod-2",), ("pod-2", "pod-1")):
+        claim = read_allocation(allocated("c1", result(0, **SHARE), pods=pods))
+        assert claim is not None
+        assert claim.pods == tuple(sorted(pods))
+        (found,) = holdings_of(claim, by_key(published(device(0))))
+        assert found.owner == "c1"
 
 
-def annotated(*cards: str) -> Holding:
-    """A pod by its annotations, with 1 GiB of each card."""
-    grants = tuple(Grant(uuid, "NVIDIA", 1024, 10) for uuid in cards)
-    return Holding("pod-1", "ns", "n1", (Role.APP,), (grants,), State.RUNNING)
+def annotated(uuid: str, memory_mib: int, cores: int = 10, host: str = "n1") -> Holding:
+    """A pod by its annotations."""
+    grant = Grant(uuid, "NVIDIA", memory_mib, cores)
+    return Holding("pod-1", "ns", host, (Role.APP,), ((grant,),), State.RUNNING)
 
 
 def test_a_card_by_annotation_and_by_claim_is_charged_once() -> None:
-    """As for the claim that the scheduler makes of an extended resource: the claim counts."""
-    claims = held(allocated("c1", result(0, **SHARE)), device(0))
-    (found,) = joined(annotated("GPU-0"), claims)
-    assert found.charge() == {"GPU-0": Amount(1, 4096, 30)}
-    assert found.state is State.RUNNING
-    assert found.deadline is None
+    """As for the claim that the scheduler makes of an extended resource: the larger counts."""
+    (claim,) = held(allocated("c1", result(0, **SHARE)), device(0))
+    assert beyond(claim, [annotated("GPU-0", 4096, 30)]) is None
+    assert beyond(claim, [annotated("GPU-0", 9999, 99)]) is None
+    more = beyond(claim, [annotated("GPU-0", 1024, 50)])
+    assert more is not None
+    assert more.charge() == {"GPU-0": Amount(1, 3072, 0)}
 
 
-def test_cards_of_both_worlds_add_up() -> None:
-    claims = held(allocated("c1", result(0, **SHARE)), device(0))
-    claims += held(allocated("c2", result(0, **SHARE)), device(0))
-    (found,) = joined(annotated("GPU-5"), claims)
-    assert found.charge() == {"GPU-0": Amount(2, 8192, 60), "GPU-5": Amount(1, 1024, 10)}
+def test_other_cards_do_not_pay_for_a_claim() -> None:
+    (claim,) = held(allocated("c1", result(0, **SHARE)), device(0))
+    for pod in (annotated("GPU-5", 9999), annotated("GPU-0", 9999, host="n2")):
+        assert beyond(claim, [pod]) == claim
+    assert beyond(claim, []) == claim
 
 
-def test_only_one_world() -> None:
-    claims = held(allocated("c1", result(0)), device(0))
-    assert joined(None, claims) == claims
-    assert joined(annotated("GPU-0"), []) == [annotated("GPU-0")]
-    assert joined(None, []) == []
-
-
-def test_a_pod_whose_claim_is_on_another_node_than_its_annotations() -> None:
-    """A contradiction: both count where they say they are."""
-    claims = held(allocated("c1", result(3, pool="n8"), node="n8"))
-    assert {found.host for found in joined(annotated("GPU-0"), claims)} == {"n1", "n8"}
+def test_an_annotation_pays_once_for_two_shares() -> None:
+    (claim,) = held(allocated("c1", result(0, **SHARE), result(0, **SHARE)), device(0))
+    more = beyond(claim, [annotated("GPU-0", 5000, 30)])
+    assert more is not None
+    assert more.charge() == {"GPU-0": Amount(1, 8192 - 5000, 30)}
