@@ -10,6 +10,7 @@ from federation.api.problems import Path, dotted
 from fedq.lint import (
     collect,
     rules_cards,
+    rules_claims,
     rules_configuration,
     rules_fields,
     rules_fit,
@@ -39,6 +40,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *rules_fit.RULES,
     *rules_node_groups.RULES,
     *rules_cards.RULES,
+    *rules_claims.RULES,
     *rules_configuration.RULES,
 )
 _SEVERITY: Final = {rule.id: rule.severity for rule in RULES}
