@@ -10,7 +10,7 @@ over groups of pods that differ in their CPU only. Free is counted in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,6 +45,10 @@ class Cards:
         part = np.where(sized, free[MEMORY], free[SLOTS]) * (MILLI / whole)
         share = np.where(view.open, part, 0.0)
         return cls(share, np.where(comes, free[MEMORY], -1), np.where(comes, free[CORES], -1))
+
+    def sized(self, size: Floats) -> Cards:
+        """With the share weighed by the size of each card [h, cards]."""
+        return replace(self, share=self.share * size)
 
 
 class Fragments:

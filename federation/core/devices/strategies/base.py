@@ -39,7 +39,10 @@ class Strategy(Protocol):
 class ByCard:
     """A strategy that takes cards one by one, by a key of each."""
 
-    version = 0
+    @property
+    def version(self) -> int:
+        """Nothing to know that could change."""
+        return 0
 
     def choose(self, view: View, ask: Ask, cpu: int, fits: Bools) -> Choice:
         """The cards with the lowest keys."""

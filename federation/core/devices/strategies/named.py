@@ -10,18 +10,18 @@ from federation.core.devices.strategies.drain import Drain
 from federation.core.devices.strategies.fgd import Fgd
 from federation.core.devices.strategies.hami import Hami
 from federation.core.devices.strategies.linked import Linked
-from federation.core.devices.strategies.strand import Strand
+from federation.core.devices.strategies.thrift import Thrift
 
 DEFAULT = "default"
 
 STRATEGIES: Mapping[str, Callable[[Mix], Strategy]] = {
-    DEFAULT: Strand,
+    DEFAULT: Thrift,
     "fgd": Fgd,
     "binpack": lambda _: Hami(),
     "binpack-spread": lambda _: Hami(spread_cards=True),
     "spread": lambda _: Hami(spread_nodes=True, spread_cards=True),
     "drain-aware": lambda _: Drain(),
-    "topology-aware": lambda mix: Linked(Strand(mix)),
+    "topology-aware": lambda mix: Linked(Thrift(mix)),
 }
 """By name. `binpack-spread` is what HAMi's chart sets: nodes by binpack, cards by spread."""
 
