@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from federation.core.cycle import Fit
 from federation.core.quota import QuotaTree
@@ -62,10 +61,8 @@ class Agent:
         self.nodes = Nodes(
             client, self.places_changed, self._pods_moved, self.devices.watchers, claims
         )
-        self.devices.connect(self.nodes, self.state.wake.set, self.places_changed)
-        self.claims = DeviceClaims(
-            self.devices.ledger, catalog.claims, self.devices.nodes, self.devices.pods
-        )
+        self.devices.connect(self.nodes, self.places_changed)
+        self.claims = DeviceClaims(self.devices.ledger, catalog.claims, self.devices.nodes)
         self.decided_version = 0
         self.on_decided: Callable[[], None] = lambda: None
         self.on_pods: Callable[[str], None] = lambda uid: None
@@ -166,7 +163,7 @@ class Agent:
             due = self.scheduler.due()
             if not self.state.dirty and not self.scheduler.ready and (due is None or due > now):
                 break
-            decisions = await self.scheduler.cycle(now, partial(self.devices.place, now=now))
+            decisions = await self.scheduler.cycle(now, self.devices.place)
             self.devices.settle(d.item.uid for d in decisions if isinstance(d, Fit))
             explainer = Explainer(self.scheduler.snapshot)
             for decision in decisions:

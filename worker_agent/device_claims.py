@@ -6,44 +6,29 @@ annotations are not given away twice. Cards that nothing but a driver publishes 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection
-
 from federation.core.devices.cards import Host
 from federation.core.devices.claims_cards import merged
-from federation.core.devices.claims_holdings import beyond
-from federation.core.devices.holding import Holding
 from federation.core.devices.ledger import Ledger
-from federation.core.devices.observed import ObservedPod
+from federation.core.devices.ledger_claims import Claimed
 from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.informer import Key
 from worker_agent.device_nodes import DeviceNodes
-from worker_agent.device_watch import DevicePods
 
 FENCE = "claims"
 ONLY_CLAIMS = "it is published for resource claims only: no device plugin of its node gives it out"
 
 
 class DeviceClaims:
-    """Follows a catalog of claims. `keys` are namespace and name of each claim, by its owner in the
-    ledger.
-    """
+    """Follows a catalog of claims. `keys` are namespace and name of allocated claims, by UID."""
 
-    def __init__(
-        self, ledger: Ledger, claims: ClaimCatalog, nodes: DeviceNodes, pods: DevicePods
-    ) -> None:
+    def __init__(self, ledger: Ledger, claims: ClaimCatalog, nodes: DeviceNodes) -> None:
         self.keys: dict[str, Key] = {}
         self._ledger, self._claims, self._nodes = ledger, claims, nodes
-        self._owners: dict[Key, dict[str, str]] = {}
-        self._of_pod: dict[str, set[Key]] = {}
-        self._pods_of: dict[Key, tuple[str, ...]] = {}
+        self._uids: dict[Key, str] = {}
         self._hosts: dict[str, Host] = {}
         self._fenced: dict[str, frozenset[str]] = {}
-        self._count = itertools.count()
         claims.on_claim, claims.on_devices = self._seen, self._published
-        nodes.joined, pods.others, pods.on_observed = self._joined, self._all, self._pod_seen
-
-    # Cards
+        nodes.joined = self._joined
 
     def _published(self) -> None:
         """Devices have changed, and with them what claims hold."""
@@ -67,53 +52,13 @@ class DeviceClaims:
             self._fenced[registered.name] = alone
         return merged(registered, published)
 
-    # Claims
-
-    def _all(self) -> Collection[str]:
-        return self.keys.keys()
-
-    def _pod_seen(self, uid: str) -> None:
-        """What a pod holds by its annotations may have changed."""
-        for key in tuple(self._of_pod.get(uid, ())):
-            self._seen(key)
-
     def _seen(self, key: Key) -> None:
-        claim = self._claims.allocated.get(key)
-        pods = claim.pods if claim else ()
-        self._set_pods(key, pods)
-        others = [held for pod in pods if (held := self._ledger.holding(pod)) is not None]
-        owners, before = {}, self._owners.pop(key, {})
-        for holding in self._claims.holdings(key):
-            owner = before.pop(holding.host, "") or f"claim/{holding.owner}#{next(self._count)}"
-            owners[holding.host] = owner
-            self.keys[owner] = key
-            self._ledger.observe(_observed(owner, holding, beyond(holding, others)))
-        for owner in before.values():
-            self.keys.pop(owner)
-            self._ledger.release(owner)
-        if owners:
-            self._owners[key] = owners
-
-    def _set_pods(self, key: Key, pods: tuple[str, ...]) -> None:
-        for pod in self._pods_of.pop(key, ()):
-            self._of_pod[pod].discard(key)
-            if not self._of_pod[pod]:
-                del self._of_pod[pod]
-        for pod in pods:
-            self._of_pod.setdefault(pod, set()).add(key)
-        if pods:
-            self._pods_of[key] = pods
-
-
-def _observed(owner: str, holding: Holding, left: Holding | None) -> ObservedPod:
-    """A claim as the ledger sees holders. A claim that is allocated again is a new owner, as one
-    that was released never comes back there.
-    """
-    return ObservedPod(
-        uid=owner,
-        namespace=holding.namespace,
-        roles=holding.roles,
-        node=holding.host,
-        placed_on=holding.host,
-        allocation=left.allocation if left else (),
-    )
+        """A claim has another allocation, or none any more."""
+        claim, known = self._claims.allocated.get(key), self._uids.pop(key, "")
+        if known and (claim is None or claim.uid != known):
+            del self.keys[known]
+            self._ledger.claim(Claimed(known, ()))
+        if claim is not None:
+            self._uids[key], self.keys[claim.uid] = claim.uid, key
+            holdings = tuple(self._claims.holdings(key))
+            self._ledger.claim(Claimed(claim.uid, claim.pods, holdings))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from federation.core.devices.allocation_note import BIND_PHASE, BIND_TIME, NODE
 from federation.core.devices.ledger import Ledger
@@ -40,10 +40,6 @@ class DevicePods:
         """Namespace and name of each pod, by UID."""
         self.allocating: dict[str, tuple[str, float]] = {}
         """Pods whose cards a device plugin has yet to hand over: node, and since when."""
-        self.others: Callable[[], Collection[str]] = tuple
-        """Holders in the ledger that are no pods."""
-        self.on_observed: Callable[[str], None] = lambda uid: None
-        """Hears of pods whose cards may have changed, by UID."""
         self.on_served: Callable[[str], None] = lambda host: None
         """Hears of nodes on which one is allocating no more."""
 
@@ -56,7 +52,7 @@ class DevicePods:
         present = {item["metadata"]["uid"] for item in items}
         for uid in self.keys.keys() - present:
             self._forget(uid)
-        self._ledger.retain({*present, *self.others()})
+        self._ledger.retain(present)
         for item in items:
             self.on_event("MODIFIED", item)
 
@@ -85,7 +81,6 @@ class DevicePods:
             notes = pod["metadata"].get("annotations") or {}
             cards = self._nodes.cards(node or notes.get(NODE, ""))
             self._ledger.observe(observed(pod, known, cards))
-            self.on_observed(uid)
             holding = self._ledger.holding(uid)
             node = node or (holding.host if holding is not None else "")
         if node:
@@ -125,7 +120,6 @@ class DevicePods:
         self._versions.pop(uid, None)
         self._rooms.drop(uid)
         self._ledger.release(uid)
-        self.on_observed(uid)
         self._served(uid)
         job = self._job_of.pop(uid, "")
         if job:

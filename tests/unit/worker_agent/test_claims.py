@@ -301,7 +301,7 @@ async def test_a_pod_with_annotations_and_a_claim_for_one_card_is_charged_once()
         await until(lambda: amounts(worker).get("GPU-0") == (1000, 50))
         uid = pod["metadata"]["uid"]
         worker.fake.create(r.RESOURCE_CLAIMS, share("c1", 0, uid))
-        await until(lambda: amounts(worker)["GPU-0"] == (4096, 50))
+        await until(lambda: amounts(worker)["GPU-0"] == (4096, 30))
         worker.fake.delete(r.PODS, "p", "team")
         await until(lambda: amounts(worker)["GPU-0"] == (4096, 30))
 

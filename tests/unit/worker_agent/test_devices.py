@@ -197,7 +197,8 @@ async def test_pods_that_end_give_way_and_seats_stay_for_those_that_replace_them
         await until(lambda: "fits on no card" in worker.why("b"))
         for _ in range(3):
             worker.make_pods("a")
-            worker.pod_ends(worker.pods("a")[-1])
+            for pod in worker.pods("a"):
+                worker.pod_ends(pod)
             await worker.at_rest()
             await asyncio.sleep(0.05)
             assert not worker.started("b")
