@@ -20,7 +20,7 @@ from federation.core.devices.misfit import Misfit
 from federation.core.devices.search import Picks, Search, choices
 from federation.core.devices.wants import PodWants, Role
 
-BUDGET = 2000
+BUDGET = 600
 """Cards that one search may try to take; a pod needs hardly more than it asks for, and one costs
 some ten microseconds.
 """
