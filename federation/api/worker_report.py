@@ -14,7 +14,7 @@ from federation.api.names import FEDQ_API
 Amount = Annotated[str, Field(max_length=20, pattern=r"^-?[0-9]+$")]
 """An integer in base units as a string: milli for cpu, plain units (bytes, cards) otherwise."""
 
-Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63, json_schema_extra={"format": "int64"})]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1, json_schema_extra={"format": "int64"})]
 
 
 class ReportedLocalQueue(WireModel):
