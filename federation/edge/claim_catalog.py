@@ -69,6 +69,7 @@ class ClaimCatalog:
         self._wanted = asyncio.Event()
         self._error: ApiError | None = None
         self._cache: dict[str, Any] = {}
+        self._last: Inventory | None = None
         self._templates: Store[ClaimSpec | str] = Store(_template, self._news)
         self._classes: Store[DeviceClass] = Store(_reader(read_class), self._news)
         self._slices: Store[PoolSlice] = Store(_reader(read_slice), self._devices_news)
@@ -147,12 +148,16 @@ class ClaimCatalog:
     @property
     def inventory(self) -> Inventory:
         """Devices of complete pools, and all classes."""
-        return self._once(
-            "inventory",
-            lambda: Inventory(
-                self._devices, self._classes.items.values(), elsewhere=self._elsewhere
-            ),
+        return self._once("inventory", self._new_inventory)
+
+    def _new_inventory(self) -> Inventory:
+        self._last = Inventory(
+            self._devices,
+            self._classes.items.values(),
+            elsewhere=self._elsewhere,
+            before=self._last,
         )
+        return self._last
 
     @property
     def hosts(self) -> Mapping[str, Host]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from federation.core.devices.claims import (
@@ -162,14 +163,26 @@ def _attribute(value: Json) -> Attribute | None:
 def _capacity(name: str, item: Json) -> Capacity:
     policy = _map(item.get("requestPolicy"))
     limits = _map(policy.get("validRange"))
-    return Capacity(
-        _amount(name, item["value"]),
-        _some(name, policy.get("default")),
-        tuple(sorted(_amount(name, value) for value in _list(policy.get("validValues")))),
-        _some(name, limits.get("min")),
-        _some(name, limits.get("max")),
-        _some(name, limits.get("step")),
+    texts = (item["value"], policy.get("default"), *(limits.get(k) for k in ("min", "max", "step")))
+    try:
+        return _same_capacity(
+            tuple(None if text is None else str(text) for text in texts),
+            tuple(str(value) for value in _list(policy.get("validValues"))),
+        )
+    except QuantityError as error:
+        raise QuantityError(f"{name}: {error}") from None
+
+
+@lru_cache(maxsize=1024)
+def _same_capacity(texts: tuple[str | None, ...], values: tuple[str, ...]) -> Capacity:
+    """One object for all capacities that are written alike, so that they can be told apart fast."""
+    value, default, minimum, maximum, step = (
+        None if text is None else exact_quantity(text) for text in texts
     )
+    if value is None:
+        raise QuantityError("a capacity has no value")
+    allowed = tuple(sorted(map(exact_quantity, values)))
+    return Capacity(value, default, allowed, minimum, maximum, step)
 
 
 def _counters(entries: Iterable[Json]) -> dict[str, Fraction]:
@@ -183,10 +196,6 @@ def _counters(entries: Iterable[Json]) -> dict[str, Fraction]:
 
 def _taint(item: Json) -> DeviceTaint:
     return DeviceTaint(*(str(item.get(key) or "") for key in ("key", "value", "effect")))
-
-
-def _some(name: str, value: object) -> Fraction | None:
-    return None if value is None else _amount(name, value)
 
 
 def _amount(name: str, value: object) -> Fraction:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 from federation.core.devices.claims import (
     Alternatives,
@@ -65,7 +66,9 @@ def _of_request(
     compiled(request.selectors)
     total: Amounts = {}
     for mapping in _mappings(request.device_class, rules):
-        total[mapping.resource] = _of_mapping(mapping, request, inventory)
+        total[mapping.resource] = inventory.once(
+            (mapping, request), partial(_of_mapping, mapping, request, inventory)
+        )
     return total
 
 
@@ -168,7 +171,8 @@ def _capacity_costs(
     having = [device for device in devices if name in device.capacity]
     if not having:
         raise ClaimError(f"matched devices have no capacity dimension {source.name!r}")
-    costs = [_cost(device.capacity[name], asked, shared=device.shared) for device in having]
+    kinds = {(id(device.capacity[name]), device.shared): device for device in having}
+    costs = [_cost(d.capacity[name], asked, shared=d.shared) for d in kinds.values()]
     known = [cost for cost in costs if cost is not None]
     if not known:
         raise ClaimError(

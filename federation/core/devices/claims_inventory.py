@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
 
 from federation.core.devices.claims import ClaimError, Device, DeviceClass
 from federation.core.devices.claims_cel import CelError, CelSyntaxError, selector
@@ -21,7 +22,11 @@ class Inventory:
         classes: Iterable[DeviceClass] = (),
         *,
         elsewhere: bool = False,
+        before: Inventory | None = None,
     ) -> None:
+        """`before` is an earlier inventory: what was found of devices that are the same objects in
+        both stands.
+        """
         self.devices = tuple(devices)
         self.classes = {found.name: found for found in classes}
         self.elsewhere = elsewhere
@@ -30,6 +35,9 @@ class Inventory:
         for device in self.devices:
             self._by_driver.setdefault(device.driver, []).append(device)
         self._matching: dict[tuple[str, tuple[str, ...]], tuple[Device, ...]] = {}
+        self._verdicts: dict[tuple[str, tuple[str, ...]], dict[int, tuple[Device, bool]]] = {}
+        self._earlier = before._verdicts if before is not None else {}
+        self._costs: dict[Hashable, Fraction | ClaimError] = {}
 
     def of_driver(self, driver: str) -> Sequence[Device]:
         """All devices of a driver; of all drivers if it is empty."""
@@ -40,10 +48,27 @@ class Inventory:
         key = driver, selectors
         if key not in self._matching:
             compiled(selectors)
-            self._matching[key] = tuple(
-                device for device in self.of_driver(driver) if _all_hold(selectors, device)
-            )
+            known = self._earlier.get(key, {})
+            found = self._verdicts[key] = {}
+            for device in self.of_driver(driver):
+                verdict = known.get(id(device))
+                if verdict is None or verdict[0] is not device:
+                    verdict = device, _all_hold(selectors, device)
+                found[id(device)] = verdict
+            self._matching[key] = tuple(device for device, holds in found.values() if holds)
         return self._matching[key]
+
+    def once(self, key: Hashable, make: Callable[[], Fraction]) -> Fraction:
+        """What `make` says, which is asked once for each key. Raises ClaimError, each time."""
+        if key not in self._costs:
+            try:
+                self._costs[key] = make()
+            except ClaimError as error:
+                self._costs[key] = error
+        found = self._costs[key]
+        if isinstance(found, ClaimError):
+            raise ClaimError(str(found))
+        return found
 
     def of_class(self, name: str) -> tuple[Device, ...]:
         """All devices of a class; none if its selectors cannot be told."""

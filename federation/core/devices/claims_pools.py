@@ -33,11 +33,11 @@ def complete(slices: Iterable[PoolSlice]) -> tuple[Device, ...]:
     for part in slices:
         pools.setdefault((part.driver, part.pool), []).append(part)
     found: list[Device] = []
-    for parts in pools.values():
+    for _, parts in sorted(pools.items()):
         newest = max(part.generation for part in parts)
         current = [part for part in parts if part.generation == newest]
         devices = [device for part in current for device in part.devices]
         whole = all(part.slices == len(current) for part in current)
         if whole and len({device.name for device in devices}) == len(devices):
-            found += devices
-    return tuple(sorted(found, key=lambda device: device.key))
+            found += sorted(devices, key=lambda device: device.name)
+    return tuple(found)

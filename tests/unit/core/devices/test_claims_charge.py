@@ -215,6 +215,22 @@ def test_on_the_management_cluster_what_is_asked_for_counts() -> None:
         charge(claim(ask(1, memory=GI)), far, ALL_THREE)
 
 
+def test_a_later_inventory_looks_at_what_is_new_only() -> None:
+    """What was found of devices that are still the same objects stands, and nothing else does."""
+    one, other = card(0), card(1, 40)
+    first = Inventory([one, other], [CLASS])
+    rules = DeviceRules((BY_MEMORY,))
+    assert charge(claim(ask(1, BIG)), first, rules) == {"gpu-memory": 80 * GI}
+    replaced = card(0, 40, attributes=other.attributes)
+    second = Inventory([replaced, other, card(2)], [CLASS], before=first)
+    assert [device.name for device in second.matching(HAMI_DRIVER, (IS_CARD, BIG))] == [
+        "hami-gpu-2"
+    ]
+    third = Inventory([replaced, other], [CLASS], before=second)
+    with pytest.raises(ClaimError, match="0 device"):
+        charge(claim(ask(1, BIG)), third, rules)
+
+
 def test_the_class_created_last_serves_an_extended_resource() -> None:
     classes = [
         DeviceClass("b", (), "x/gpu", "2026-01-01T00:00:00Z"),
