@@ -60,7 +60,7 @@ class _Pod:
         return charge(self.wants.roles, self.allocation, init_done=self.init_done)
 
     def places(self) -> dict[str, tuple[Slice, ...]]:
-        return occupied(self.wants.roles, self.allocation, init_done=self.init_done)
+        return occupied(self.allocation)
 
 
 @dataclass(slots=True)

@@ -42,17 +42,14 @@ def charge(
     return held
 
 
-def occupied(
-    roles: Sequence[Role], allocation: Allocation, *, init_done: bool = False
-) -> dict[str, tuple[Slice, ...]]:
-    """Where a pod has or will have instances on MIG cards, by UUID, in order of place.
+def occupied(allocation: Allocation) -> dict[str, tuple[Slice, ...]]:
+    """Where a pod has instances on MIG cards, by UUID, in order of place.
 
-    An app may be given the place of an init container, so places of one pod may overlap.
+    HAMi may give an app the place of an init container, so places of one pod may overlap. They
+    are made when the pod starts, those of init containers too, and stay until it ends.
     """
     places: dict[str, set[Slice]] = {}
-    for role, grants in zip(roles, allocation, strict=True):
-        if init_done and role is Role.INIT:
-            continue
+    for grants in allocation:
         for grant in grants:
             if grant.slice is not None:
                 places.setdefault(grant.uuid, set()).add(grant.slice)

@@ -14,7 +14,7 @@ def more(use: HostUse, wants: PodWants, allocation: Allocation) -> tuple[HostUse
     """The host with the pod on it, and the cards that changed."""
     roles = [container.role for container in wants.containers]
     charged = charge(roles, allocation)
-    places = occupied(roles, allocation)
+    places = occupied(allocation)
     uses = dict(use.uses)
     for uuid, amount in charged.items():
         held = use.use(uuid)
@@ -31,7 +31,7 @@ def less(use: HostUse, wants: PodWants, allocation: Allocation) -> tuple[HostUse
     """The host without the pod, and the cards that changed."""
     roles = [container.role for container in wants.containers]
     charged = charge(roles, allocation)
-    places = occupied(roles, allocation)
+    places = occupied(allocation)
     uses = dict(use.uses)
     for uuid, amount in charged.items():
         held = use.use(uuid)

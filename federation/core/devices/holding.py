@@ -97,7 +97,7 @@ class Holding:
 
     def occupied(self) -> dict[str, tuple[Slice, ...]]:
         """Its places on MIG cards now, by UUID."""
-        return occupied(self.roles, self.allocation, init_done=self.init_done)
+        return occupied(self.allocation)
 
     def entries(self) -> Iterator[Entry]:
         """Every slot of it, also those that init containers have left."""

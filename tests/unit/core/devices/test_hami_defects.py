@@ -62,7 +62,7 @@ class Nodes:
         for node, wants, allocation, done in self.pods.values():
             if node != host.name:
                 continue
-            places = occupied(wants.roles, allocation, init_done=done)
+            places = occupied(allocation)
             for uuid, amount in charge(wants.roles, allocation, init_done=done).items():
                 held = uses.get(uuid, CardUse())
                 closed = held.closed or wants.wishes.mutex
@@ -205,8 +205,8 @@ def test_d11_small_instances_leave_a_place_for_a_large_one() -> None:
         assert nodes.admit(f"p{number}", gpu("4864"))
     starts = sorted(
         places[0].start
-        for _, wants, allocation, _ in nodes.pods.values()
-        for places in occupied(wants.roles, allocation).values()
+        for _, _, allocation, _ in nodes.pods.values()
+        for places in occupied(allocation).values()
     )
     assert starts == [0, 1, 2, 3]
     assert nodes.admit("q", gpu("20096"))
