@@ -40,6 +40,7 @@ from federation.edge.resources import (
     Json,
 )
 from federation.jobs.mirror import mirrored_epoch
+from manager.ledger import Judge
 from manager.link import ClusterLink
 from manager.protocol import ClusterSpec, Health, News, Runtime
 
@@ -88,6 +89,7 @@ class Clusters:
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
         self._client, self._runtime, self._origin = client, runtime, origin
+        self.judge = Judge()
         self._on_news, self._on_change = on_news, on_change
         self.on_started: Callable[[str], None] = lambda name: None
         self.on_checks: Callable[[], None] = lambda: None
@@ -244,7 +246,7 @@ class Clusters:
 
     async def _start(self, name: str, spec: ClusterSpec, tasks: asyncio.TaskGroup) -> None:
         handle = await self._runtime.start(spec)
-        link = ClusterLink(name, handle, self._on_news)
+        link = ClusterLink(name, handle, self._on_news, self.judge)
         self.links[name] = link
         self._running[name] = _Running(spec, link, tasks.create_task(_until_cancelled(link)))
         self.on_started(name)

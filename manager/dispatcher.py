@@ -16,6 +16,7 @@ from dataclasses import replace
 import structlog
 
 from federation.core import events as on
+from federation.core.cluster_cards import shape_of
 from federation.core.cycle import Decision, Fit, Preempt, Requeue
 from federation.core.dispatch import Choice, ClusterView, NoCluster, choose
 from federation.core.facts import JobState
@@ -106,14 +107,18 @@ class Dispatcher:
             if not scheduler.ready and (due is None or due > now):
                 break
             placing = _Placing(self._controller, self._clusters, now)
-            for decision in await scheduler.cycle(now, placing):
-                self._carry_out(decision)
+            try:
+                for decision in await scheduler.cycle(now, placing):
+                    self._carry_out(decision, placing)
+            finally:
+                placing.settle()
         if scheduler.items:
             self._unexplained.set()
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _carry_out(self, decision: Decision, placing: _Placing) -> None:
         if isinstance(decision, Fit):
-            self._commit(decision)
+            if self._commit(decision):
+                placing.expected.pop(decision.item.uid, None)
             return
         self._reasons.note(decision)
         if isinstance(decision, Preempt):
@@ -121,21 +126,24 @@ class Dispatcher:
         elif decision.requeue is Requeue.NO_CLUSTER:
             self._clusterless.add(decision.item.cluster_queue)
 
-    def _commit(self, fit: Fit) -> None:
-        """Hand a decision over to the job's lifecycle, if the job still is what was decided on."""
+    def _commit(self, fit: Fit) -> bool:
+        """Hand a decision over to the job's lifecycle, if the job still is what was decided on;
+        whether it was.
+        """
         item, choice = fit.item, fit.choice
         assert choice is not None
         state = self._controller.states.get(item.uid) or JobState()
         link = self._clusters.links.get(choice.cluster)
         if not state.queued or state.choice is not None:
             self._controller.charge(item.uid, state)  # what it holds otherwise, or nothing
-            return
+            return False
         if link is None:  # it was removed since the cycle
             self._controller.charge(item.uid, state)
             self._scheduler.put(item, time.time())
-            return
+            return False
         link.ledger.offer(item.uid, choice)
         self._controller.feed(item.uid, on.Placed(fit.admission, choice))
+        return True
 
     def _preempt(self, preempt: Preempt) -> None:
         """Have the victims evicted that are not yet; the preemptor is tried again by itself."""
@@ -161,11 +169,20 @@ class Dispatcher:
 
 
 class _Placing:
-    """Chooses clusters in one cycle; what it chose counts at once."""
+    """Chooses clusters in one cycle; what it chose counts at once. `expected` are workloads that
+    have cards somewhere and are not offered yet: UID to cluster.
+    """
 
     def __init__(self, controller: Controller, clusters: Clusters, now: float) -> None:
         self._controller, self._clusters, self._now = controller, clusters, now
         self._views: dict[str, ClusterView] = {}
+        self.expected: dict[str, str] = {}
+
+    def settle(self) -> None:
+        """The cycle is over: what it chose and nobody offered does not count."""
+        for uid, cluster in self.expected.items():
+            if (link := self._clusters.links.get(cluster)) is not None:
+                link.ledger.forgo(uid)
 
     def __call__(self, item: Pending, admission: Admission) -> Choice | NoCluster:
         queue = self._controller.scheduler.snapshot.queues[item.cluster_queue]
@@ -174,6 +191,8 @@ class _Placing:
             return NoCluster({queue.name: allowed})
         state = self._controller.states.get(item.uid) or JobState()
         views = {name: self._view(name) for name in allowed}
+        asking = [pods for pods in item.pod_sets if pods.cards is not None]
+        self._clusters.judge.learn(item.uid, ((shape_of(pods), pods.count) for pods in asking))
         choice = choose(item, admission, views, state.refusals, self._now)
         if isinstance(choice, Choice):
             view = views[choice.cluster]
@@ -182,6 +201,9 @@ class _Placing:
                 charged[key] = charged.get(key, 0) + amount
             pending = {**view.pending, choice.queue: charged}
             self._views[choice.cluster] = replace(view, pending=pending)
+            if choice.gang:
+                self._clusters.links[choice.cluster].ledger.expect(item.uid, choice)
+                self.expected[item.uid] = choice.cluster
         return choice
 
     def _view(self, name: str) -> ClusterView:

@@ -7,12 +7,46 @@ one API server are comparable (Kubernetes 1.35 and later say so).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from federation.api.report_placement import flavors_from_wire, placement_from_wire
 from federation.api.worker_report import WorkerReport, WorkerReportStatus
+from federation.core.devices.buckets import Classes
+from federation.core.devices.fleet_kinds import Kinds
+from federation.core.devices.fleet_types import Shape
+from federation.core.devices.mix import Mix
+from federation.core.devices.reported_fleet import ReportedFleet
+from federation.core.devices.strategies.base import Strategy
+from federation.core.devices.strategies.named import DEFAULT, strategy
 from federation.core.dispatch import Amount, Choice, ClusterView, WorkerQueue
-from federation.core.types import FlavorResource, Usage
+from federation.core.types import FlavorResource, ResourceFlavor, Usage
 from federation.edge.resources import Json
+
+REMEMBERED = 65_536
+"""Workloads whose pods are known to the mix already."""
+
+
+class Judge:
+    """What compares places over all clusters: one strategy, the kinds of cards that there are, and
+    what is usually asked for.
+    """
+
+    def __init__(self) -> None:
+        self._mix = Mix()
+        self._learned: dict[str, None] = {}
+        self.shared: tuple[Strategy, Kinds] = strategy(DEFAULT, self._mix), Kinds()
+
+    def learn(self, uid: str, pods: Iterable[tuple[Shape, int]]) -> None:
+        """A workload asks for these; counted once."""
+        if uid in self._learned:
+            return
+        self._learned[uid] = None
+        if len(self._learned) > REMEMBERED:
+            del self._learned[next(iter(self._learned))]
+        for shape, count in pods:
+            for _ in range(count):
+                self._mix.learn(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +58,15 @@ class _Entry:
 
 
 class Ledger:
-    """Offers to one cluster by local UID, and the last report of its agent."""
+    """Offers to one cluster by local UID, and the last report of its agent. `judge` scores places
+    on its cards, the same for all clusters.
+    """
 
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, judge: Judge | None = None) -> None:
         self._cluster = cluster
+        self._cards = ReportedFleet(*(judge or Judge()).shared)
+        self._tells_cards = False
+        self._flavors: dict[str, ResourceFlavor] = {}
         self._entries: dict[str, _Entry] = {}
         self._pending: dict[str, Usage] = {}
         self._counted = 0
@@ -54,7 +93,9 @@ class Ledger:
                 queue.name,
                 queue.active,
                 {
-                    FlavorResource(r.flavor, r.resource): Amount(int(r.nominal), int(r.available))
+                    FlavorResource(r.flavor, r.resource): Amount(
+                        int(r.nominal), int(r.available), int(r.nominal) - int(r.used)
+                    )
                     for r in queue.resources
                 },
             )
@@ -64,9 +105,20 @@ class Ledger:
         settled = [uid for uid, e in self._entries.items() if e.ended and e.ended <= self._counted]
         for uid in settled:
             del self._entries[uid]
+        self._take_cards(status)
         self._pending = {}
         for entry in self._entries.values():
             self._count(entry, 1)
+
+    def _take_cards(self, status: WorkerReportStatus) -> None:
+        """Offers that the report counts hold their cards in it."""
+        for uid, entry in self._entries.items():
+            if entry.ended or (entry.created and entry.created <= self._counted):
+                self._cards.release(uid)
+        self._flavors = flavors_from_wire(status.flavors)
+        told = status.placement
+        self._tells_cards = told is not None
+        self._cards.report(Classes() if told is None else placement_from_wire(told))
 
     def _count(self, entry: _Entry | None, sign: int) -> None:
         """Add an entry to what the report does not say, or take it out."""
@@ -88,6 +140,16 @@ class Ledger:
     def offer(self, uid: str, choice: Choice) -> None:
         """An offer is about to be made."""
         self._put(uid, _Entry(choice.queue, choice.usage))
+        self.expect(uid, choice)
+
+    def expect(self, uid: str, choice: Choice) -> None:
+        """It may be made: its cards count from now on, until `ended` or `forgo`."""
+        if choice.gang:
+            self._cards.offer(uid, choice.gang, choice.places)
+
+    def forgo(self, uid: str) -> None:
+        """What was expected is not offered."""
+        self._cards.release(uid)
 
     def created(self, uid: str, version: int) -> None:
         """The copy exists since `version`."""
@@ -100,6 +162,7 @@ class Ledger:
         entry = self._entries.get(uid)
         if entry is None or entry.ended is not None:
             return
+        self._cards.release(uid)
         if entry.created is None or version <= self._counted:
             self._put(uid, None)
         else:
@@ -111,4 +174,7 @@ class Ledger:
             queue: {key: amount for key, amount in charged.items() if amount}
             for queue, charged in self._pending.items()
         }
-        return ClusterView(self._cluster, problem, self._queues, self._local_queues, pending)
+        cards = self._cards if self._tells_cards else None
+        return ClusterView(
+            self._cluster, problem, self._queues, self._local_queues, pending, cards, self._flavors
+        )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from federation.api.names import ActiveReason
-from manager.ledger import Ledger
+from manager.ledger import Judge, Ledger
 from manager.protocol import (
     Command,
     Health,
@@ -38,10 +38,14 @@ class ClusterLink:
     """One worker cluster as the manager's other parts see it."""
 
     def __init__(
-        self, name: str, handle: WorkerHandle, on_news: Callable[[ClusterLink, News], None]
+        self,
+        name: str,
+        handle: WorkerHandle,
+        on_news: Callable[[ClusterLink, News], None],
+        judge: Judge | None = None,
     ) -> None:
         self.name = name
-        self.ledger = Ledger(name)
+        self.ledger = Ledger(name, judge)
         self.health = Health()
         self.inventoried = asyncio.Event()
         """Set once the copies on the cluster have been listed."""

@@ -43,8 +43,6 @@ class Cluster:
     def __init__(self, own: Strategy, known: Strategy, kinds: Kinds) -> None:
         self.fleet = Fleet(own)
         self.told = ReportedFleet(known, kinds)
-        self.longest = 0
-        """Characters of the longest report."""
         self._buckets = Buckets()
         self._rooms: dict[str, Room] = {}
         self._offers: list[str] = []
@@ -77,7 +75,6 @@ class Cluster:
     def report(self) -> None:
         """Send what is free, as text."""
         text = json.dumps(placement_to_wire(self._buckets.classes(LIMIT)))
-        self.longest = max(self.longest, len(text))
         for uid in self._offers:
             self.told.release(uid)
         self._offers.clear()

@@ -6,9 +6,12 @@ reports do not count yet. A cluster is offered only what should fit: the queue s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from federation.core.cluster_cards import asks_for_cards, gang_of, no_cards, score_of
+from federation.core.devices.fleet_types import NoPlace, Placement
+from federation.core.devices.reported_fleet import Gang, ReportedFleet
 from federation.core.devices.vendor_table import VENDORS
 from federation.core.devices.vendors import Quantity
 from federation.core.quantity import Resources, format_quantity, scale
@@ -18,16 +21,20 @@ from federation.core.types import (
     Pending,
     PodSet,
     PodSetAssignment,
+    ResourceFlavor,
     Usage,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What a worker's ClusterQueue has of one resource in one flavor."""
+    """What a worker's ClusterQueue has of one resource in one flavor. `own` is what of its nominal
+    quota is not used; more of what is available would be borrowed.
+    """
 
     nominal: int
     available: int
+    own: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,8 @@ class ClusterView:
 
     `problem` is empty when the cluster takes new work; else a sentence that says what is wrong.
     `pending` is what was offered to a ClusterQueue and is not in the report yet (negative where
-    something ended that the report still counts).
+    something ended that the report still counts). `cards` are its nodes with cards, None if the
+    cluster does not tell of them; `flavors` those of its flavors that choose nodes.
     """
 
     name: str
@@ -57,6 +65,8 @@ class ClusterView:
     queues: Mapping[str, WorkerQueue] = field(default_factory=dict)
     local_queues: Mapping[tuple[str, str], str] = field(default_factory=dict)
     pending: Mapping[str, Usage] = field(default_factory=dict)
+    cards: ReportedFleet | None = None
+    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
 
     def free(self, queue: str, key: FlavorResource) -> int:
         """Amount free for a new offer."""
@@ -68,11 +78,15 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cluster to offer to, and what the offer is expected to use of its ClusterQueue."""
+    """The cluster to offer to, and what the offer is expected to use of its ClusterQueue. `gang`
+    are the pods whose cards are counted there, and `places` those expected for them.
+    """
 
     cluster: str
     queue: str
     usage: Usage
+    gang: Gang = ()
+    places: Sequence[Placement] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +123,15 @@ def choose(
     refusals: Mapping[str, Refusal],
     now: float,
 ) -> Choice | NoCluster:
-    """The cluster that keeps the largest share free after taking the workload; ties by name."""
+    """The cluster with the best rank; ties by name.
+
+    Without cards: that which keeps the largest share of its quota free. With cards: where nothing
+    is borrowed, then where the placement of the whole gang scores best (least fragmentation
+    added); clusters that do not tell of their cards, or count none of the kind, come after those
+    that do, by share.
+    """
     reasons: dict[str, str] = {}
-    best: tuple[float, Choice] | None = None
+    best: tuple[_Rank, Choice] | None = None
     retry_at: float | None = None
     for name in sorted(clusters):
         refusal = refusals.get(name)
@@ -123,10 +143,31 @@ def choose(
         if isinstance(fit, str):
             reasons[name] = fit
             continue
-        score = _share_left(clusters[name], fit)
-        if best is None or score > best[0]:
-            best = (score, fit)
+        rank = _rank(item, clusters[name], fit)
+        if best is None or rank < best[0]:
+            best = (rank, fit)
     return best[1] if best is not None else NoCluster(reasons, retry_at)
+
+
+_Rank = tuple[bool, bool, float]
+
+
+def _rank(item: Pending, cluster: ClusterView, choice: Choice) -> _Rank:
+    """Lower is better."""
+    share = _share_left(cluster, choice)
+    if all(pods.cards is None for pods in item.pod_sets):
+        return False, False, -share
+    if not choice.gang:
+        return _borrows(cluster, choice), True, -share
+    return _borrows(cluster, choice), False, score_of(choice.places)
+
+
+def _borrows(cluster: ClusterView, choice: Choice) -> bool:
+    pending = cluster.pending.get(choice.queue, {})
+    amounts = cluster.queues[choice.queue].amounts
+    return any(
+        amount > amounts[key].own - pending.get(key, 0) for key, amount in choice.usage.items()
+    )
 
 
 def _fit(item: Pending, admission: Admission, cluster: ClusterView) -> Choice | str:
@@ -138,16 +179,79 @@ def _fit(item: Pending, admission: Admission, cluster: ClusterView) -> Choice | 
     queue = cluster.queues.get(queue_name)
     if queue is None or not queue.active:
         return f"ClusterQueue {queue_name} is not active there"
+    barred: set[str] = set()
+    said = ""
+    while True:
+        found = _within_quota(item, admission, cluster, queue, barred)
+        if isinstance(found, str):
+            return said or found
+        choice, asking = found
+        if not asking or cluster.cards is None:
+            return choice
+        gang = gang_of(asking, cluster.flavors)
+        places = cluster.cards.place(gang)
+        if not isinstance(places, NoPlace):
+            return replace(choice, gang=gang, places=tuple(places))
+        said = said or no_cards(places, gang, cluster.cards)
+        names = asking[_number(gang, places.pod)][2]
+        tried = _of_cards(names, queue) - barred
+        if not tried:
+            return said
+        barred |= tried  # the agent goes on to its next flavor as well
+
+
+def _number(gang: Gang, pod: int) -> int:
+    """Of the entry that a pod of the gang belongs to."""
+    for number, (_, count) in enumerate(gang):
+        if pod < count:
+            return number
+        pod -= count
+    return len(gang) - 1
+
+
+def _of_cards(flavors: set[str], queue: WorkerQueue) -> set[str]:
+    """Those that it has for its cards; all, where cards are in no quota."""
+    found = {
+        name
+        for resource in {key.resource for key in queue.amounts}
+        if VENDORS.of_resource(resource) is not None
+        for name in flavors & {*queue.flavors(resource)}
+    }
+    return found or flavors
+
+
+_Asking = list[tuple[PodSet, int, set[str]]]
+
+
+def _within_quota(
+    item: Pending,
+    admission: Admission,
+    cluster: ClusterView,
+    queue: WorkerQueue,
+    barred: Collection[str],
+) -> tuple[Choice, _Asking] | str:
+    """What it would use of the queue, and its pods whose cards are counted, with their flavors.
+    Those get none of the `barred` flavors.
+    """
     used: Usage = {}
+    asking: _Asking = []
     for pods, assigned in zip(item.pod_sets, admission.pod_sets, strict=True):
+        counted = cluster.cards is not None and asks_for_cards(pods, cluster.cards)
+        names: set[str] = set()
         for resource, amount in _asked(pods, assigned, queue).items():
             if amount == 0:
                 continue
-            key = _flavor_for(resource, amount, assigned.flavors, cluster, queue, used)
+            flavors = _flavors(resource, assigned.flavors, queue)
+            if counted:
+                flavors = [name for name in flavors if name not in barred]
+            key = _flavor_for(resource, amount, flavors, cluster, queue, used)
             if isinstance(key, str):
                 return key
             used[key] = used.get(key, 0) + amount
-    return Choice(cluster.name, queue_name, used)
+            names.add(key.flavor)
+        if counted and assigned.count:
+            asking.append((pods, assigned.count, names))
+    return Choice(cluster.name, queue.name, used), asking
 
 
 def _asked(pods: PodSet, assigned: PodSetAssignment, queue: WorkerQueue) -> Resources:
@@ -171,20 +275,23 @@ def _is_cards(resource: str) -> bool:
     return found is not None and found[1] in (Quantity.CARDS, Quantity.INSTANCES)
 
 
+def _flavors(resource: str, budget: Mapping[str, str], queue: WorkerQueue) -> list[str]:
+    """Those to try in order: only the budget's own one if the worker has that name."""
+    flavors = queue.flavors(resource)
+    return [budget[resource]] if budget.get(resource) in flavors else flavors
+
+
 def _flavor_for(
     resource: str,
     amount: int,
-    budget: Mapping[str, str],
+    flavors: Sequence[str],
     cluster: ClusterView,
     queue: WorkerQueue,
     used: Usage,
 ) -> FlavorResource | str:
-    """The first flavor with room; only the budget's own one if the worker has that name."""
-    flavors = queue.flavors(resource)
+    """The first flavor with room."""
     if not flavors:
         return f"ClusterQueue {queue.name} there has no quota for {resource}"
-    if budget.get(resource) in flavors:
-        flavors = [budget[resource]]
     most = 0
     for flavor in flavors:
         key = FlavorResource(flavor, resource)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from federation.core.devices.cards import HostUse
 from federation.core.devices.fleet_answers import Answers
+from federation.core.devices.fleet_ask import is_sort
 from federation.core.devices.fleet_kinds import Kinds
-from federation.core.devices.fleet_table import Table
+from federation.core.devices.fleet_table import MEMORY, Table
 from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
 from federation.core.devices.fleet_use import less, more
 from federation.core.devices.gang import place_gang
@@ -69,6 +72,21 @@ class Fleet:
     def place_gang(self, pods: Sequence[tuple[Shape, int]]) -> list[Placement] | NoPlace:
         """Places for so many pods of each shape, all or none. Changes nothing."""
         return place_gang(self, pods)
+
+    def freest(self, shape: Shape, count: int) -> list[HostUse]:
+        """Hosts with the most memory free on one card of the sort that is asked for, among those
+        open to the pod: the first `count` of them. Whether it fits is not asked.
+        """
+        table = self._table
+        rows = self._asked(shape, self._strategy).admitting()
+        sort = np.array([*(is_sort(kind, shape.wants) for kind in table.kinds.cards), False])
+        if not len(rows) or not sort.any():
+            return []
+        view = table.view(rows)
+        fit = sort[view.kind] & view.open
+        free = np.where(fit, view.total[MEMORY] - view.used[MEMORY], -1).max(axis=1)
+        best = np.lexsort((table.order[rows], -free))[:count]
+        return [use for at in best if free[at] >= 0 and (use := table.uses[rows[at]])]
 
     def _asked(self, shape: Shape, strategy: Strategy) -> Answers:
         strategy = wished(shape.wants.wishes.node_policy, strategy)

@@ -85,6 +85,10 @@ class Answers:
             for container in self._shape.wants.containers
         )
 
+    def admitting(self) -> Ints:
+        """The rows that are open to the pod, whether it fits or not."""
+        return np.flatnonzero(self._why[: len(self._table)] != CLOSED)
+
     def no_place(self) -> NoPlace:
         """Why there is none."""
         why = self._why[: len(self._table)]

@@ -16,7 +16,7 @@ from federation.core.devices.cards import IDLE, MIG, Card
 from federation.core.devices.fleet_table import CORES, MEMORY, SLOTS, Bools, Floats, Ints, View
 from federation.core.devices.fleet_types import Shape
 from federation.core.devices.matching import barred
-from federation.core.devices.wants import CardWants, Wishes
+from federation.core.devices.wants import CardWants, PodWants, Wishes
 
 FULL = 100
 
@@ -82,6 +82,14 @@ def is_plain(shape: Shape) -> bool:
         or wishes.avoid_uuids
         or wishes.numa_bind
         or wishes.policy
+    )
+
+
+def is_sort(kind: Card, wants: PodWants) -> bool:
+    """Whether a container may have cards of this kind, large enough or not."""
+    anywhere = replace(wants.wishes, use_uuids=None)
+    return not barred(kind, IDLE, anywhere) and any(
+        asked.vendor == kind.vendor for container in wants.containers for asked in container.cards
     )
 
 

@@ -21,6 +21,7 @@ from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
 from federation.core.devices.strategies.base import Strategy
 
 Gang = Sequence[tuple[Shape, int]]
+"""Pods of each shape, and how many."""
 
 MOST_HOSTS: Final = 50_000
 """In one report; of more it is not believed."""
@@ -68,7 +69,8 @@ class ReportedFleet:
 
     def place(self, gang: Gang) -> list[Placement] | NoPlace:
         """Places for a whole gang, or none. Changes nothing. What the report does not tell (UUIDs,
-        labels of which every node has its own) is taken to suit: the agent will know.
+        labels of which every node has its own, resources that no node has) is taken to suit: the
+        agent will know.
         """
         asked = [(self._asked(shape), pods) for shape, pods in gang]
         return self.fleet.place_gang(asked)
@@ -97,6 +99,9 @@ class ReportedFleet:
         if wishes.use_uuids is not None or wishes.avoid_uuids:
             free = replace(wishes, use_uuids=None, avoid_uuids=frozenset())
             shape = replace(shape, wants=replace(shape.wants, wishes=free))
+        told = tuple(pair for pair in shape.requests if pair[0] in self._resources)
+        if told != shape.requests:
+            shape = replace(shape, requests=told)
         omitted = self._omitted
         if any(key in omitted for key, _ in shape.node_selector):
             kept = tuple(pair for pair in shape.node_selector if pair[0] not in omitted)

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from federation.api.report_placement import placement_to_wire
+from federation.core.devices.fleet_types import NoPlace, Room
 from federation.core.dispatch import Choice
 from federation.core.types import FlavorResource
-from manager.ledger import Ledger
+from manager.ledger import Judge, Ledger
+from tests.unit.core.devices.fleets import host, shape
+from tests.unit.core.devices.reports import LIMIT, buckets_of
 
 GPU = FlavorResource("f", "gpu")
 CHOICE = Choice("a", "q", {GPU: 2})
@@ -147,3 +151,83 @@ def test_two_offers_add_up(ledger: Ledger) -> None:
     ledger.offer("v", Choice("a", "q", {GPU: 1, FlavorResource("f", "cpu"): 9}))
     assert free(ledger) == 5
     assert ledger.view("").pending["q"][FlavorResource("f", "cpu")] == 9
+
+
+# Cards
+
+
+def cards_report(counted: int, used: int = 0) -> dict[str, Any]:
+    """One card with 40960 MiB, so much of it used."""
+    found = report(counted)
+    use = host("h", 1, {0: (1, used, 0)} if used else None)
+    classes = buckets_of([(use, Room({"cpu": 64_000}))]).classes(LIMIT)
+    found["status"]["placement"] = placement_to_wire(classes)
+    return found
+
+
+def seat(ledger: Ledger, mib: int = 30_000) -> Choice | None:
+    """A choice for a pod with so much memory, if its cards are there."""
+    cards = ledger.view("").cards
+    assert cards is not None
+    gang = [(shape(1, mib), 1)]
+    places = cards.place(gang)
+    return None if isinstance(places, NoPlace) else Choice("a", "q", {GPU: 1}, gang, places)
+
+
+def test_cards_of_an_offer_count_until_the_report_has_them() -> None:
+    ledger = Ledger("a")
+    ledger.report(report(99))
+    assert ledger.view("").cards is None
+    ledger.report(cards_report(100))
+    choice = seat(ledger)
+    assert choice is not None
+    ledger.expect("u", choice)
+    assert seat(ledger) is None
+    ledger.forgo("u")
+    assert seat(ledger) == choice
+
+    ledger.offer("u", choice)
+    ledger.created("u", 110)
+    ledger.report(cards_report(109))
+    assert seat(ledger) is None
+    ledger.report(cards_report(110, 30_000))
+    assert seat(ledger) is None
+    assert seat(ledger, 10_960) is not None
+    ledger.report(cards_report(111))  # it has ended there
+    assert seat(ledger) is not None
+
+
+def test_cards_of_an_offer_that_came_to_nothing_are_free_again() -> None:
+    ledger = Ledger("a")
+    ledger.report(cards_report(100))
+    choice = seat(ledger)
+    assert choice is not None
+    ledger.offer("u", choice)
+    ledger.created("u", 110)
+    ledger.ended("u", 120)
+    assert seat(ledger) is not None
+    ledger.offer("v", choice)
+    ledger.ended("v", 0)
+    assert seat(ledger) is not None
+
+
+def test_a_report_with_cards_that_cannot_be_read_says_so() -> None:
+    ledger = Ledger("a")
+    ledger.report(cards_report(100))
+    odd = cards_report(101)
+    odd["status"]["placement"]["classes"][0]["cards"] = "9"
+    ledger.report(odd)
+    assert "'9' tells of no card" in ledger.unreadable
+    ledger.report(cards_report(102))
+    assert ledger.unreadable == ""
+    assert seat(ledger) is not None
+
+
+def test_the_judge_learns_each_workload_once() -> None:
+    judge = Judge()
+    chosen = judge.shared[0]
+    for _ in range(100):
+        judge.learn("u", [(shape(1, 4000), 1)])
+    assert chosen.version == 0
+    judge.learn("v", [(shape(1, 4000), 100)])
+    assert chosen.version > 0
