@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from federation.api.names import Label
-from federation.core.quantity import QuantityError, parse_resources
+from federation.core.quantity import MAX_AMOUNT, QuantityError, parse_resources
 from federation.core.topology import HOSTNAME, FlavorTopology, Node
 from federation.core.types import ResourceFlavor
 from federation.edge.claim_catalog import ClaimCatalog
@@ -115,14 +116,16 @@ class Nodes:
         flavors: Iterable[ResourceFlavor],
         levels: Mapping[str, tuple[str, ...]],
         holds: Callable[[str], bool],
+        claimed: Iterable[str] = (),
     ) -> dict[str, FlavorTopology]:
         """New ones, with nothing placed on them, by flavor. `levels` are those of the Topologies;
         `holds` says whether a Job holds quota: pods of one that does not are on nobody's account.
+        `claimed` are resources of claims: nodes do not say how much of them they have.
         """
         arranged = [flavor for flavor in flavors if flavor.topology in levels]
         if not arranged or not self.ready:
             return {}
-        nodes = self._with_usage(holds)
+        nodes = _unbounded(self._with_usage(holds), set(claimed))
         return {
             flavor.name: FlavorTopology(flavor.topology, levels[flavor.topology], flavor, nodes)
             for flavor in arranged
@@ -216,6 +219,15 @@ class Nodes:
     def _news(self) -> None:
         if self.ready:
             self._changed()
+
+
+def _unbounded(nodes: list[Node], resources: set[str]) -> list[Node]:
+    """Nodes that have any amount of resources that none of them speaks of."""
+    more = resources.difference(*(node.allocatable for node in nodes))
+    if not more:
+        return nodes
+    plenty = dict.fromkeys(more, MAX_AMOUNT)
+    return [replace(node, allocatable={**node.allocatable, **plenty}) for node in nodes]
 
 
 def read_node(obj: Json) -> Node:

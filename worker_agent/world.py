@@ -22,7 +22,10 @@ def surroundings(state: State, nodes: Nodes, devices: Devices) -> tuple[World, d
     if any(flavor.topology for flavor in flavors.values()):
         nodes.want()
     topologies = nodes.topologies(
-        flavors.values(), catalog.topologies, lambda uid: state.scheduler.holder(uid) is not None
+        flavors.values(),
+        catalog.topologies,
+        lambda uid: state.scheduler.holder(uid) is not None,
+        (mapping.resource for mapping in state.policies.resources.devices.mappings),
     )
     inactive = {
         queue.name: text
