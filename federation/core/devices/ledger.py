@@ -17,10 +17,11 @@ from federation.core.devices.claim import NOTHING, Claim, claim_of
 from federation.core.devices.deadlines import Deadlines
 from federation.core.devices.holding import Holding, Owner, Replica, Reservation, State
 from federation.core.devices.ledger_books import Books
+from federation.core.devices.ledger_claims import Claimed, Claims
 from federation.core.devices.ledger_seats import Seats
 from federation.core.devices.ledger_spaces import Limit, by_vendor
 from federation.core.devices.legality import check
-from federation.core.devices.observed import ObservedPod
+from federation.core.devices.observed import SKEW, UNBOUND_FOR, ObservedPod
 
 REMEMBERED: Final = 16_384
 """Pods that are gone and must not come back with a late event."""
@@ -40,6 +41,7 @@ class Ledger:
     def __init__(self) -> None:
         self._books = Books()
         self._seats = Seats()
+        self._given = Claims()
         self._own: dict[str, Holding] = {}
         self._adopted: dict[str, Replica] = {}
         self._pods: dict[str, ObservedPod] = {}
@@ -47,6 +49,8 @@ class Ledger:
         self._gone: dict[str, None] = {}
         self._lapsed: dict[str, float] = {}
         self._deadlines = Deadlines()
+        self._ahead: set[str] = set()
+        self._now = 0.0
 
     # What there is
 
@@ -160,10 +164,26 @@ class Ledger:
             self.release(pod.uid)
             return
         self._pods[pod.uid] = pod
+        if pod.placed_at > self._now + SKEW:
+            self._ahead.add(pod.uid)
         if not pod.gated and (pod.noted() or (pod.seat and self._seats.get(pod.seat))):
             self._adopted.pop(pod.uid, None)
             self._own.pop(pod.uid, None)
         self._settle(pod.uid)
+
+    def claim(self, claim: Claimed) -> None:
+        """A ResourceClaim is as the API server shows it: what it was allocated counts until it is
+        allocated no more, whatever becomes of its pods; on its cards they are not charged again.
+        """
+        before = self._given.put(claim)
+        now = {held.owner: held for held in claim.owned()}
+        for held in before.owned():
+            if held.owner not in now:
+                self._books.put(held.owner, None)
+        for owner, held in now.items():
+            self._books.put(owner, held)
+        for pod in {*before.pods, *claim.pods} & self._claims.keys():
+            self._put(pod, self._given.less(pod, self._claims[pod].holding))
 
     def release(self, pod: str) -> None:
         """A pod has ended or is gone, for good; known or not, however often it is said."""
@@ -183,6 +203,8 @@ class Ledger:
 
     def expire(self, now: float) -> tuple[Holding, ...]:
         """Give back what was kept for pods that did not come in time; what that was."""
+        self._now = now
+        self._look_ahead()
         lapsed = []
         for owner in self._deadlines.due(now):
             holding = self._books.holdings.get(owner)
@@ -315,6 +337,15 @@ class Ledger:
             return True
         return False
 
+    def _look_ahead(self) -> None:
+        """Who says that a pod was placed in the future would keep cards for ever."""
+        for uid in self._ahead:
+            pod = self._pods.get(uid)
+            if pod is not None and pod.placed_at > self._now + SKEW:
+                self._lapsed[uid] = pod.placed_at + UNBOUND_FOR
+                self._settle(uid)
+        self._ahead.clear()
+
     def _settle(self, uid: str) -> None:
         """Count what follows of a pod now, instead of what followed before."""
         claim, old = self._claim(uid), self._claims.get(uid, NOTHING)
@@ -324,7 +355,7 @@ class Ledger:
             del self._claims[uid]
         else:
             self._claims[uid] = claim
-        self._put(uid, claim.holding)
+        self._put(uid, self._given.less(uid, claim.holding))
         self._books.doubt(uid, old.doubt, claim.doubt)
         self._books.unnamed(uid, old.unnamed, claim.unnamed)
         if claim.seat != old.seat:
@@ -348,7 +379,7 @@ class Ledger:
         decided = self._decided_for(uid, pod)
         if pod is None or pod.gated:
             return Claim(decided, self._adopted.get(uid))
-        last, lapsed = self._books.holdings.get(uid), self._lapsed.get(uid)
+        last, lapsed = self._claims.get(uid, NOTHING).holding, self._lapsed.get(uid)
         return claim_of(pod, self._seat_of(uid, pod), decided, last, lapsed)
 
     def _seat_of(self, uid: str, pod: ObservedPod | None) -> Replica | None:

@@ -15,6 +15,10 @@ UNBOUND_FOR: Final = 300.0
 """Seconds that cards are kept for a pod that another scheduler has placed and not bound; as long
 as HAMi lets a node lock stand."""
 
+SKEW: Final = 60.0
+"""Seconds that the clock of another scheduler may be ahead. What was placed later than that counts
+only once it is bound."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObservedPod:

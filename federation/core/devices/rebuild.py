@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from federation.core.devices.cards import Host
 from federation.core.devices.holding import Reservation
 from federation.core.devices.ledger import Ledger
+from federation.core.devices.ledger_claims import Claimed
 from federation.core.devices.observed import ObservedPod
 
 
@@ -15,6 +16,7 @@ def rebuild(
     pods: Iterable[ObservedPod],
     seats: Iterable[Reservation] = (),
     need: Mapping[str, int] | None = None,
+    claims: Iterable[Claimed] = (),
     *,
     now: float,
 ) -> Ledger:
@@ -28,6 +30,8 @@ def rebuild(
     ledger.recall(seats)
     for job, count in (need or {}).items():
         ledger.need(job, count)
+    for claim in claims:
+        ledger.claim(claim)
     for pod in pods:
         ledger.observe(pod)
     ledger.expire(now)

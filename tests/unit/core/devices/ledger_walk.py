@@ -14,6 +14,7 @@ from federation.core.devices.cards import Allocation, Card, Grant, Host, MigProf
 from federation.core.devices.fit import find
 from federation.core.devices.holding import Holding, Owner, Replica, Reservation, State
 from federation.core.devices.ledger import Ledger
+from federation.core.devices.ledger_claims import Claimed
 from federation.core.devices.misfit import Misfit
 from federation.core.devices.observed import UNBOUND_FOR, ObservedPod
 from federation.core.devices.rebuild import rebuild
@@ -53,6 +54,7 @@ class World:
     need: dict[str, int] = field(default_factory=dict)
     pods: dict[str, ObservedPod] = field(default_factory=dict)
     wants: dict[str, PodWants] = field(default_factory=dict)
+    claims: dict[str, Claimed] = field(default_factory=dict)
     fences: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
@@ -87,8 +89,24 @@ def recount(world: World, memory: Memory) -> dict[Owner, Holding]:
         if holding is not None:
             held[uid] = replace(holding, owner=uid)
     for seat, decided in _left(seats, taken, world).items():
-        held[seat] = _reserved(decided)  # type: ignore[assignment]
+        held[seat] = decided.holding()
     return held
+
+
+def with_claims(world: World, held: dict[Owner, Holding]) -> dict[Owner, Holding]:
+    """And claims, whose cards are not charged to their pods as well."""
+    charged: dict[Owner, Holding] = {}
+    for owner, holding in held.items():
+        given = {
+            grant.uuid
+            for claim in world.claims.values()
+            for grant in claim.holdings[0].allocation[0]
+            if owner in claim.pods and claim.holdings[0].host == holding.host
+        }
+        rest = [tuple(g for g in gs if g.uuid not in given) for gs in holding.allocation]
+        if any(rest):
+            charged[owner] = replace(holding, allocation=tuple(rest))
+    return charged | {uid: claim.holdings[0] for uid, claim in world.claims.items()}
 
 
 def _seat(seats: dict[Replica, Reservation], seat: Replica | None) -> Reservation | None:
@@ -191,7 +209,8 @@ class Walk:
         pods = list(world.pods.values())
         self.random.shuffle(pods)
         noted = list(world.seats.values())
-        ledger = rebuild(world.hosts.values(), pods, noted, world.need, now=world.now)
+        claims = world.claims.values()
+        ledger = rebuild(world.hosts.values(), pods, noted, world.need, claims, now=world.now)
         for (host, card), why in world.fences.items():
             ledger.fence(host, why, card)
         return ledger
@@ -329,7 +348,7 @@ class Walk:
 
     def do_adopt(self) -> None:
         """A gated pod is to have a seat of its job."""
-        for uid in self.some(uid for uid, pod in self.world.pods.items() if pod.gated):
+        for uid in self.some(self.gated()):
             pod = self.world.pods[uid]
             seats = self.world.seats | self.memory.seats
             assert pod.seat is not None
@@ -357,7 +376,7 @@ class Walk:
 
     def do_decide_for_pod(self) -> None:
         """Cards for one gated pod, which are not noted on a job."""
-        for uid in self.some(uid for uid, pod in self.world.pods.items() if pod.gated):
+        for uid in self.some(self.gated()):
             wants = self.world.wants[uid]
             host, allocation = self.some_place(wants)
             wanted = Reservation(uid, "team", host, wants, allocation, self.world.now + 100)
@@ -426,6 +445,20 @@ class Walk:
             self.memory.adopted.pop(uid, None)
             self.memory.own.pop(uid, None)
 
+    def do_claim(self) -> None:
+        """A claim is allocated, for pods or for nobody, or is allocated no more."""
+        if self.world.claims and self.random.random() < 0.5:
+            for uid in self.some(self.world.claims):
+                del self.world.claims[uid]
+                self.ledger.claim(Claimed(uid, ()))
+            return
+        uid, pods = self.name("claim"), self.some(self.world.pods)
+        host = self.random.choice(HOSTS[:2])
+        grant = Grant(f"{host}-{self.random.randrange(3)}", "NVIDIA", 4096, 10)
+        held = Holding(uid, "team", host, (Role.APP,), ((grant,),), State.BOUND)
+        self.world.claims[uid] = Claimed(uid, tuple(pods), (held,))
+        self.ledger.claim(self.world.claims[uid])
+
     def do_register(self) -> None:
         """A node registers other cards, or none, or those that it had at first."""
         name = self.random.choice(HOSTS)
@@ -492,6 +525,9 @@ class Walk:
         """One of them, or none if there is none."""
         found = sorted(of)
         return [self.random.choice(found)] if found else []
+
+    def gated(self) -> list[str]:
+        return [uid for uid, pod in self.world.pods.items() if pod.gated and not pod.ended]
 
     def unbound(self) -> list[str]:
         pods = self.world.pods.items()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from federation.core.devices.cards import Amount, Card, Grant, MigProfile, Slice
-from federation.core.devices.holding import Replica, Reservation, State
+from federation.core.devices.holding import Holding, Replica, Reservation, State
 from federation.core.devices.ledger import Ledger
+from federation.core.devices.ledger_claims import Claimed
 from federation.core.devices.ledger_spaces import Limit
 from federation.core.devices.wants import PodWants
 from tests.unit.core.devices.pods_and_cards import (
@@ -276,10 +277,10 @@ def test_a_pod_that_another_scheduler_did_not_bind_counts_no_more() -> None:
     books.observe(seen("p", HALF, version=2, placed_at=1000))
     assert mib(books) == 0
 
-    books.observe(seen("p", HALF, version=3, placed_at=1400))
+    books.observe(seen("p", HALF, version=3, placed_at=1350))
     assert mib(books) == 20000
     books.expire(1e9)
-    books.observe(seen("p", HALF, version=4, placed_at=1400, node="n"))
+    books.observe(seen("p", HALF, version=4, placed_at=1350, node="n"))
     assert mib(books) == 20000
 
 
@@ -655,3 +656,52 @@ def test_entries_name_every_slot() -> None:
         ("p", 0, "a", 0, 1, 0, None, State.RESERVED),
         ("p", 1, "b", 0, 2, 0, None, State.RESERVED),
     ]
+
+
+# Claims
+
+
+def claimed(uuid: str = "a", pods: tuple[str, ...] = ("p",), name: str = "n") -> Claimed:
+    """A claim that has a share of a card."""
+    share = Holding("", "ns", name, (APP,), ((Grant(uuid, NVIDIA, 5000, 10),),), State.BOUND)
+    return Claimed("claim", pods, (share,))
+
+
+def test_a_claim_counts_until_it_is_allocated_no_more() -> None:
+    """In the same sums as everything else."""
+    books = ledger()
+    books.claim(claimed())
+    books.claim(claimed())
+    assert used(books) == (1, 5000, 10)
+    assert books.reserve(reservation("q", wants((APP, 36000)))) != ""
+    books.release("p")
+    assert used(books) == (1, 5000, 10)
+    books.claim(Claimed("claim", ()))
+    assert used(books) == NOTHING
+
+
+def test_a_card_that_a_claim_gives_is_not_charged_to_the_pod_again() -> None:
+    """Whichever is heard of first; other cards of the pod are."""
+    pod = wants((APP, 20000), (APP, 1000))
+    both = seen("p", pod, node="n", allocation=on(["a", "b"], pod))
+    for order in (0, 1):
+        books = ledger(card("a"), card("b"))
+        news = [(books.claim, claimed()), (books.observe, both)]
+        for tell, what in reversed(news) if order else news:
+            tell(what)
+        assert (used(books, "a"), used(books, "b")) == ((1, 5000, 10), (1, 1000, 0))
+        books.claim(Claimed("claim", ()))
+        assert (used(books, "a"), used(books, "b")) == ((1, 20000, 0), (1, 1000, 0))
+
+
+def test_who_placed_a_pod_in_the_future_keeps_no_cards_for_it() -> None:
+    """It counts once it is bound; a clock that is a little ahead is believed."""
+    for when, counted in ((1060, 20000), (1061, 0), (9e11, 0)):
+        books = ledger()
+        books.observe(seen("p", HALF, version=1, placed_at=when))
+        books.expire(1000)
+        books.observe(seen("q", HALF, version=2, placed_at=when))
+        books.expire(1000)
+        assert mib(books) == 2 * counted
+        books.observe(seen("p", HALF, version=3, placed_at=when, node="n"))
+        assert mib(books) == 20000 + counted

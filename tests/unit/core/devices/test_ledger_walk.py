@@ -10,14 +10,14 @@ from federation.core.devices.cards import Amount
 from federation.core.devices.holding import Holding
 from federation.core.devices.ledger import Ledger
 from federation.core.devices.ledger_spaces import by_vendor
-from tests.unit.core.devices.ledger_walk import Memory, Walk, World, recount, sums
+from tests.unit.core.devices.ledger_walk import Memory, Walk, World, recount, sums, with_claims
 
 STEPS = 120
 
 
 def agrees(ledger: Ledger, world: World, memory: Memory) -> None:
     """Holdings, sums of cards and sums of the namespace are those of the recount."""
-    expected = recount(world, memory)
+    expected = with_claims(world, recount(world, memory))
     found = {held.owner: held for held in ledger.holdings()}
     assert found == expected
 
