@@ -61,7 +61,7 @@ async def run(
     reporter = Reporter(client, catalog, agent, cluster)
     select = Select(label_selector=Label.QUEUE_NAME.value)
     vendors = agent.state.policies.resources.vendors
-    limits = limit_store(agent.devices.ledger, vendors, agent.places_changed)
+    limits = limit_store(agent.devices.ledger, vendors, agent.devices.ease)
     informers = [
         *catalog.informers,
         agent.state.checks.informer,

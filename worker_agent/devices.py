@@ -269,6 +269,11 @@ class Devices:
 
     # What changed
 
+    def ease(self) -> None:
+        """Something else than the use of cards may let others in: a limit, say."""
+        self._eased = True
+        self._state.wake.set()
+
     def _moved(self, job: str) -> None:
         self._unseated.add(job)
         self.on_moved(job)
