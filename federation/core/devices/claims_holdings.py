@@ -1,17 +1,17 @@
 """What allocated claims hold of cards: the same entries of the ledger as those of annotations.
 
 The allocation in the status of a ResourceClaim is made by the scheduler in one write, so it is
-what counts; where its pods also carry annotations for the same card, that is charged once.
+what counts; what annotations of its pods say of the same card is not (`ledger_claims`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from federation.core.devices.cards import Amount, Grant
+from federation.core.devices.cards import Grant
 from federation.core.devices.claims import HAMI_DRIVER, Device, qualified
 from federation.core.devices.claims_cards import named
 from federation.core.devices.holding import Holding, State
@@ -91,33 +91,3 @@ def _amount(name: str, consumed: Mapping[str, Fraction], device: Device | None) 
 
 def _up(value: Fraction) -> int:
     return -(-value.numerator // value.denominator)
-
-
-def beyond(claim: Holding, pods: Iterable[Holding]) -> Holding | None:
-    """What a claim holds that its pods do not hold already by their annotations, so that a card is
-    charged once: the larger of both in memory and in compute. None if that is nothing.
-    """
-    held: dict[str, Amount] = {}
-    for pod in pods:
-        if pod.host == claim.host:
-            for uuid, amount in pod.charge().items():
-                held[uuid] = held.get(uuid, Amount()).plus(amount)
-    if not held:
-        return claim
-    allocation = tuple(
-        tuple(left for grant in grants if (left := _less(grant, held)) is not None)
-        for grants in claim.allocation
-    )
-    return replace(claim, allocation=allocation) if any(allocation) else None
-
-
-def _less(grant: Grant, held: dict[str, Amount]) -> Grant | None:
-    """What is left of a grant; what pays for it is taken from `held`."""
-    amount = held.get(grant.uuid)
-    if amount is None:
-        return grant
-    memory = min(grant.memory_mib, amount.memory_mib)
-    cores = min(grant.cores, amount.cores)
-    held[grant.uuid] = amount.minus(Amount(0, memory, cores))
-    left = grant._replace(memory_mib=grant.memory_mib - memory, cores=grant.cores - cores)
-    return left if left.memory_mib or left.cores else None

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from federation.core.devices.cards import Amount, Card, Grant, Host
+from federation.core.devices.cards import Amount, Card, Host
 from federation.core.devices.claims import Device
 from federation.core.devices.claims_cards import NO_LIMIT, hosts, merged, numbers
-from federation.core.devices.claims_holdings import beyond, holdings_of
+from federation.core.devices.claims_holdings import holdings_of
 from federation.core.devices.claims_inventory import Inventory
 from federation.core.devices.claims_pools import complete
 from federation.core.devices.holding import Holding, State
-from federation.core.devices.wants import Role
 from federation.jobs.claim_objects import read_allocation, read_class, read_slice
 from tests.unit.jobs.claim_build import (
     DRIVER,
@@ -120,33 +119,3 @@ def test_a_claim_that_pods_share_is_charged_once() -> None:
         assert claim.pods == tuple(sorted(pods))
         (found,) = holdings_of(claim, by_key(published(device(0))))
         assert found.owner == "c1"
-
-
-def annotated(uuid: str, memory_mib: int, cores: int = 10, host: str = "n1") -> Holding:
-    """A pod by its annotations."""
-    grant = Grant(uuid, "NVIDIA", memory_mib, cores)
-    return Holding("pod-1", "ns", host, (Role.APP,), ((grant,),), State.RUNNING)
-
-
-def test_a_card_by_annotation_and_by_claim_is_charged_once() -> None:
-    """As for the claim that the scheduler makes of an extended resource: the larger counts."""
-    (claim,) = held(allocated("c1", result(0, **SHARE)), device(0))
-    assert beyond(claim, [annotated("GPU-0", 4096, 30)]) is None
-    assert beyond(claim, [annotated("GPU-0", 9999, 99)]) is None
-    more = beyond(claim, [annotated("GPU-0", 1024, 50)])
-    assert more is not None
-    assert more.charge() == {"GPU-0": Amount(1, 3072, 0)}
-
-
-def test_other_cards_do_not_pay_for_a_claim() -> None:
-    (claim,) = held(allocated("c1", result(0, **SHARE)), device(0))
-    for pod in (annotated("GPU-5", 9999), annotated("GPU-0", 9999, host="n2")):
-        assert beyond(claim, [pod]) == claim
-    assert beyond(claim, []) == claim
-
-
-def test_an_annotation_pays_once_for_two_shares() -> None:
-    (claim,) = held(allocated("c1", result(0, **SHARE), result(0, **SHARE)), device(0))
-    more = beyond(claim, [annotated("GPU-0", 5000, 30)])
-    assert more is not None
-    assert more.charge() == {"GPU-0": Amount(1, 8192 - 5000, 30)}

@@ -12,6 +12,7 @@ import pytest
 
 from federation.api.configuration import read, to_policies
 from federation.core.devices.claims import DeviceRules
+from federation.core.topology import HOSTNAME
 from federation.core.types import FlavorResource
 from federation.edge import resources as r
 from tests.unit.jobs.claim_build import (
@@ -24,7 +25,7 @@ from tests.unit.jobs.claim_build import (
     template,
 )
 from tests.unit.manager.support import until
-from tests.unit.worker_agent.support import Worker, job, mirrored
+from tests.unit.worker_agent.support import Worker, custom, job, mirrored
 
 Json = dict[str, Any]
 DRA = (r.RESOURCE_CLAIM_TEMPLATES, r.RESOURCE_CLAIMS, r.DEVICE_CLASSES, r.RESOURCE_SLICES)
@@ -315,3 +316,25 @@ async def test_a_node_that_publishes_its_cards_no_more() -> None:
         await until(lambda: set(amounts(worker)) == {"GPU-0"})
         publish(worker, 1)
         await until(lambda: set(amounts(worker)) == {"GPU-0", "GPU-1"})
+
+
+async def test_nodes_say_nothing_of_what_claims_ask_for() -> None:
+    """A Job with claims is placed in a topology by what nodes do have."""
+    worker = cluster()
+    add_template(worker, "share", memory="4Gi", cores="10")
+    levels = [{"nodeLabel": HOSTNAME}]
+    worker.fake.create(r.TOPOLOGIES, custom("Topology", "hosts", {"levels": levels}))
+    worker.fake.merge(r.RESOURCE_FLAVORS, "f", {"spec": {"topologyName": "hosts"}})
+    labels = {HOSTNAME: "n1", "card": "a100"}
+    worker.fake.create(r.NODES, {"metadata": {"name": "n1", "labels": labels}})
+    status = {
+        "allocatable": {"pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}],
+    }  # fmt: skip
+    worker.fake.merge(r.NODES, "n1", {"status": status}, status=True)
+    body = claiming(job("a"), "share")
+    notes = {"kueue.x-k8s.io/podset-required-topology": HOSTNAME}
+    body["spec"]["template"]["metadata"] = {"annotations": notes}
+    worker.add(body)
+    async with worker.running():
+        await until(lambda: worker.started("a"))
+        assert used(worker)["gpu-memory"] == 4 * GI
