@@ -16,7 +16,7 @@ from dataclasses import replace
 import structlog
 
 from federation.core import events as on
-from federation.core.cluster_cards import shape_of
+from federation.core.cluster_cards import gang_of
 from federation.core.cycle import Decision, Fit, Preempt, Requeue
 from federation.core.dispatch import Choice, ClusterView, NoCluster, choose
 from federation.core.facts import JobState
@@ -191,8 +191,8 @@ class _Placing:
             return NoCluster({queue.name: allowed})
         state = self._controller.states.get(item.uid) or JobState()
         views = {name: self._view(name) for name in allowed}
-        asking = [pods for pods in item.pod_sets if pods.cards is not None]
-        self._clusters.judge.learn(item.uid, ((shape_of(pods), pods.count) for pods in asking))
+        asking = [(pods, pods.count, ()) for pods in item.pod_sets if pods.cards is not None]
+        self._clusters.judge.learn(item.uid, gang_of(asking, {}))
         choice = choose(item, admission, views, state.refusals, self._now)
         if isinstance(choice, Choice):
             view = views[choice.cluster]

@@ -7,19 +7,21 @@ each pod when it gets one; all that is known here can be read again from nodes, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import structlog
 
 from federation.api.names import Pin
 from federation.core.card_shares import with_cards
 from federation.core.cycle import NoCards
+from federation.core.devices.buckets import Buckets, Classes
 from federation.core.devices.cards import INSTANCE, WHOLE, HostUse
 from federation.core.devices.fleet import Fleet
 from federation.core.devices.fleet_types import NoPlace, Room
 from federation.core.devices.holding import Replica
 from federation.core.devices.ledger import Ledger
 from federation.core.devices.mix import Mix
+from federation.core.devices.no_room import LOOKED_AT, no_room
 from federation.core.devices.plan_note import PlanNoteError, Seat
 from federation.core.devices.strategies.named import strategy
 from federation.core.requests import chargeable
@@ -30,7 +32,6 @@ from federation.jobs.containers import NO_DEFAULTS, read_pod
 from federation.jobs.device_pins import Template, template_for
 from worker_agent.binder import Binder
 from worker_agent.device_nodes import DeviceNodes
-from worker_agent.device_text import no_place
 from worker_agent.device_watch import DevicePods
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.nodes import Nodes, Watchers
@@ -70,6 +71,7 @@ class Devices:
         self._waiting: dict[str, str] = {}
         self._unseated: set[str] = set()
         self._told: dict[str, Room] = {}
+        self._buckets = Buckets()
         self._eased = False
 
     def connect(self, source: Nodes, cards: Callable[[], None]) -> None:
@@ -134,6 +136,9 @@ class Devices:
         self._waiting[item.uid] = item.cluster_queue
         return found
 
+    def _why(self, answer: NoPlace, pods: int) -> str:
+        return no_room(answer, pods, self.fleet.freest(answer.shape, LOOKED_AT))
+
     def settle(self, admitted: Iterable[str]) -> None:
         """A cycle is over: who was placed in it and is not admitted has no seats."""
         lost, self._tentative = self._tentative - set(admitted), set()
@@ -161,7 +166,7 @@ class Devices:
         self.refresh()
         placed = self.fleet.place_gang(shapes)
         if isinstance(placed, NoPlace):
-            return NoCards(no_place(placed, given.count, self.fleet, self.nodes.hosts()))
+            return NoCards(self._why(placed, given.count))
         seats = tuple(Seat(place.host, place.allocation) for place in placed)
         try:
             return Plan(seats, pods.cards, requests, item.namespace).noted(self.now())
@@ -233,7 +238,7 @@ class Devices:
         self.ledger.recall([plan.reservation(job.uid, index, self.now() + STARTED_FOR_S)])
         self._unseated.add(job.uid)
         if isinstance(found, NoPlace):
-            return NoCards(no_place(found, 1, self.fleet, self.nodes.hosts()))
+            return NoCards(self._why(found, 1))
         return None
 
     def release(self, job: str) -> None:
@@ -291,8 +296,10 @@ class Devices:
             before, known = self.fleet.use(name), self._told.pop(name, None)
             if use is None or room is None:
                 self.fleet.drop(name)
+                self._buckets.drop(name)
                 continue
             self.fleet.put(name, use, room)
+            self._buckets.put(name, use, room)
             self._told[name] = room
             if before is None or known is None or _easier(before, use, known, room):
                 self._eased = True
@@ -312,6 +319,18 @@ class Devices:
             self._waiting.clear()
         self._eased = False
         return queues
+
+    def free(self, limit: int, labels: Collection[str]) -> Classes | None:
+        """What is free of nodes with cards, in so many characters, with these labels of them; None
+        while that is not known. Once it was asked for, it will be.
+        """
+        if self.binder is Binder.OFF:
+            return None
+        self._want()
+        if not self.ready:
+            return None
+        self.refresh()
+        return self._buckets.classes(limit, labels)
 
     # What is written
 

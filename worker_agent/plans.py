@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from federation.core.cluster_cards import shape_of
 from federation.core.devices.fleet_types import Placement, Shape
 from federation.core.devices.holding import Replica, Reservation
 from federation.core.devices.plan_note import PlanNoteError, Seat, decode_plan, encode_plan
@@ -79,17 +80,9 @@ def gang(
     """The pods as the fleet knows them, with their numbers: those of each domain of a topology
     apart, in the order of its domains. `requests` are those of one pod beside cards.
     """
-    assert pods.cards is not None
-    selector, tolerations = dict(pods.node_selector), list(pods.tolerations)
-    for name in sorted({*given.flavors.values()} & flavors.keys()):
-        selector |= dict(flavors[name].node_labels)
-        tolerations += flavors[name].tolerations
-    shape = Shape(
-        pods.cards,
-        requests,
-        affinity=pods.affinity,
-        tolerations=tuple(dict.fromkeys(tolerations)),
-    )
+    used = [flavors[name] for name in sorted({*given.flavors.values()} & flavors.keys())]
+    shape = shape_of(pods, dict(requests), used)
+    selector = dict(shape.node_selector)
     domains = selectors(given.topology) if given.topology else [({}, given.count)]
     return [
         (replace(shape, node_selector=tuple(sorted((selector | domain).items()))), count)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from importlib.metadata import version
 
 import structlog
 
 from federation.api.names import FEDQ_API
+from federation.api.report_placement import flavors_to_wire, placement_to_wire
+from federation.core.devices.vendor_table import VENDORS
 from federation.core.policies import StopPolicy
 from federation.core.quota import quotas_of
 from federation.core.types import ClusterQueue
@@ -20,6 +23,8 @@ from worker_agent.agent import Agent
 log = structlog.get_logger(__name__)
 
 EVERY_S = 0.5
+LONGEST = 250 * 1024
+"""Characters of a report; etcd is spared what is longer."""
 RETRY_S = 2.0
 VERSION = version("fedq")
 
@@ -53,6 +58,26 @@ class Reporter:
 
     def status(self) -> Json:
         """The report as of the last decision."""
+        told = self._quotas()
+        flavors = self._catalog.flavors.values()
+        told["flavors"] = flavors_to_wire(flavors)
+        told["placement"] = None
+        if self._counts_cards():
+            labels = {key for flavor in flavors for key, _ in flavor.node_labels}
+            free = self._agent.devices.free(LONGEST - len(json.dumps(told)), labels)
+            told["placement"] = None if free is None else placement_to_wire(free)
+        return told
+
+    def _counts_cards(self) -> bool:
+        """Whether any queue gives cards, or shares of them."""
+        return any(
+            VENDORS.of_resource(resource) is not None
+            for queue in self._catalog.queues.values()
+            for group in queue.groups
+            for resource in group.covered
+        )
+
+    def _quotas(self) -> Json:
         return {
             "agentVersion": VERSION,
             "inventoryEpoch": 1,

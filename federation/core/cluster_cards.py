@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from federation.core.devices.fleet_types import NoPlace, Placement, Shape
 from federation.core.devices.no_room import LOOKED_AT, no_room
@@ -22,22 +22,30 @@ def asks_for_cards(pods: PodSet, fleet: ReportedFleet) -> bool:
     )
 
 
-def shape_of(pods: PodSet, flavors: Collection[ResourceFlavor] = ()) -> Shape:
-    """One of its pods, if these flavors of the cluster are assigned to it."""
+def shape_of(
+    pods: PodSet, requests: Mapping[str, int], flavors: Iterable[ResourceFlavor] = ()
+) -> Shape:
+    """One of its pods with what it requests of a node, if these flavors of the cluster are
+    assigned to it.
+    """
     assert pods.cards is not None
-    selector = dict(pods.node_selector)
-    tolerations = list(pods.tolerations)
+    selector, tolerations = dict(pods.node_selector), list(pods.tolerations)
     for flavor in flavors:
         selector |= dict(flavor.node_labels)
         tolerations += flavor.tolerations
-    beside = {name: n for name, n in pods.requests.items() if VENDORS.of_resource(name) is None}
     return Shape(
         pods.cards,
-        tuple(sorted((beside | {"pods": 1}).items())),
+        tuple(sorted(requests.items())),
         tuple(sorted(selector.items())),
         pods.affinity,
         tuple(dict.fromkeys(tolerations)),
     )
+
+
+def beside(amounts: Mapping[str, int]) -> dict[str, int]:
+    """What a pod takes of its node beside cards, itself included."""
+    other = {name: n for name, n in amounts.items() if VENDORS.of_resource(name) is None}
+    return other | {"pods": 1}
 
 
 def gang_of(
@@ -45,7 +53,14 @@ def gang_of(
 ) -> Gang:
     """Pods with their number and the names of their flavors, as the fleet is asked."""
     return tuple(
-        (shape_of(pods, [flavors[name] for name in sorted(names) if name in flavors]), count)
+        (
+            shape_of(
+                pods,
+                beside(pods.requests),
+                [flavors[name] for name in sorted(names) if name in flavors],
+            ),
+            count,
+        )
         for pods, count, names in asking
     )
 

@@ -17,19 +17,19 @@ def no_room(answer: NoPlace, pods: int, freest: Sequence[HostUse], *, named: boo
     """One sentence with numbers. `pods` are those of the gang, `freest` the hosts with the largest
     free slices (`Fleet.freest`), whose names and cards mean something to people if `named`.
     """
-    misfits = [
-        found for use in freest if isinstance(found := find(use, answer.shape.wants), Misfit)
-    ]
-    best = max(misfits, key=lambda found: found.free_mib, default=None)
+    found = [find(use, answer.shape.wants) for use in freest]
+    misfits = [one for one in found if isinstance(one, Misfit)]
+    best = max(misfits, key=lambda one: one.free_mib, default=None)
+    parts = []
     if best is not None and best.free_on:
-        where = f"largest free slice {best.free_mib:,} MiB"
-        where += f" on {best.host}/{best.free_on}" if named else ""
+        on = f" on {best.host}/{best.free_on}" if named else ""
+        parts.append(f"largest free slice {best.free_mib:,} MiB{on}")
     elif best is not None and named:
-        where = str(best)
-    else:
-        where = "no card of its kind is open to it"
+        parts.append(str(best))
+    elif not freest:
+        parts.append("no card of its kind is open to it")
     what = "fits on no card" if answer.pod == 0 else _part(answer, pods)
-    return f"{what}: {where}; {answer}"
+    return f"{what}: {'; '.join([*parts, str(answer)])}"
 
 
 def _part(answer: NoPlace, pods: int) -> str:

@@ -11,14 +11,17 @@ import pytest
 
 from federation.api.names import Mirror, Pin
 from federation.core.topology import HOSTNAME
-from federation.edge.resources import NODES, PODS
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import Endpoint
+from federation.edge.resources import NODES, PODS, WORKER_REPORTS
 from federation.jobs.eviction_note import Eviction
 from fedq.rig.gpus import REGISTER, cards
 from tests.reference.card_watch import CardWatch
-from tests.unit.manager.support import until
+from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent import support
 from tests.unit.worker_agent.support import Worker, job
 from worker_agent.binder import Binder
+from worker_agent.report import Reporter
 
 GATE = {"name": "fedq.io/devices"}
 USE = "nvidia.com/use-gpuuuid"
@@ -373,3 +376,38 @@ async def test_a_gang_that_stops_gives_back_card_by_card() -> None:
         await until(lambda: len(list(agent.devices.ledger.holdings())) == 1)
         worker.add(asks("b", gpu=1))
         await until(lambda: worker.started("b"))
+
+
+# The report
+
+
+async def test_the_report_tells_of_nodes_with_cards() -> None:
+    """As soon as a queue gives cards, before any Job asks for some."""
+    worker = Cards(3)
+    worker.node("odd", 4, zone="b")
+    async with worker.running() as agent:
+        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
+        task = asyncio.create_task(Reporter(client, agent.state.catalog, agent, "a").run())
+        try:
+            await until(lambda: len(told(worker)) == 2, "two classes")
+            assert told(worker) == {(1, "2*0 2*0@1"), (3, "0 0@1")}
+            worker.add(asks("a", pods=2, gpu=1, gpumem=30_000, cpu="2"))
+            await until(lambda: worker.started("a"))
+            await until(lambda: len(told(worker)) > 2, "a card in use")
+        finally:
+            await stop([task])
+    placement = worker.fake.items(WORKER_REPORTS)[0]["status"]["placement"]
+    assert sum(count for count, _ in told(worker)) == 4
+    assert placement["omittedLabels"] == [HOSTNAME]
+    assert [card["model"] for card in placement["cards"]] == ["NVIDIA A100-SXM4-40GB"]
+    used = [one for one in placement["classes"] if ":" in one["cards"]]
+    cpu = placement["resources"].index("cpu")
+    assert sum(one.get("count", 1) * (16_000 - one["free"][cpu]) for one in used) == 4000
+    assert sum(one["cards"].count(":10960/100/9") for one in used) == 2
+
+
+def told(worker: Cards) -> set[tuple[int, str]]:
+    """Number and cards of each class of nodes."""
+    reports = worker.fake.items(WORKER_REPORTS)
+    placement = (reports[0].get("status") or {}).get("placement") if reports else None
+    return {(one.get("count", 1), one["cards"]) for one in (placement or {}).get("classes", ())}
