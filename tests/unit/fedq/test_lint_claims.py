@@ -55,16 +55,30 @@ def test_a_template_that_is_missing() -> None:
     assert found(by("t"), elsewhere) == [("template-missing", Severity.WARNING)]
 
 
-@pytest.mark.parametrize(
-    "objects",
-    [
-        (claiming(resourceClaimName="mine"),),
-        (by("t"), TEMPLATE, config()),
-        (by("t"), changed(allocationMode="All")),
+GOOD = (by("t"), TEMPLATE)
+CASES: list[tuple[str, Severity, tuple[Json, ...], tuple[Json, ...]]] = [
+    ("template-missing", Severity.WARNING, (by("u"), TEMPLATE), GOOD),
+    ("claim-uncounted", Severity.WARNING, (claiming(resourceClaimName="mine"),), GOOD),
+    ("claim-uncounted", Severity.WARNING, (by("t"), TEMPLATE, config()), GOOD),
+    ("claim-uncounted", Severity.WARNING, (by("t"), changed(allocationMode="All")), GOOD),
+    (
+        "claim-uncounted",
+        Severity.WARNING,
         (by("t"), changed(selectors=[{"cel": {"expression": "device.x("}}])),
+        GOOD,
+    ),
+    (
+        "claim-uncounted",
+        Severity.WARNING,
         (by("t"), put(TEMPLATE, "spec.spec.devices.requests.0.exactly", None)),
-    ],
-    ids=["by name", "no mapping", "all", "expression", "no request"],
-)
-def test_what_is_not_counted(objects: tuple[Json, ...]) -> None:
-    assert found(*objects) == [("claim-uncounted", Severity.WARNING)]
+        GOOD,
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "severity", "bad", "good"), CASES)
+def test_warned(
+    rule: str, severity: Severity, bad: tuple[Json, ...], good: tuple[Json, ...]
+) -> None:
+    assert found(*bad) == [(rule, severity)]
+    assert found(*good) == []

@@ -361,9 +361,10 @@ def test_every_rule_is_explained() -> None:
 
 def test_every_rule_has_a_case() -> None:
     """In one of the tables."""
-    from tests.unit.fedq import test_lint_refused, test_lint_warned
+    from tests.unit.fedq import test_lint_claims, test_lint_refused, test_lint_warned
 
-    tried = {case[0] for case in (*test_lint_refused.CASES, *test_lint_warned.CASES)}
+    tables = (test_lint_claims.CASES, test_lint_refused.CASES, test_lint_warned.CASES)
+    tried = {case[0] for table in tables for case in table}
     tried |= {rule for _, _, rule, _ in BAD.values()} | {"duplicate"}
     assert tried == {rule.id for rule in engine.RULES}
 
