@@ -69,7 +69,6 @@ class Agent:
         self._decisions = Decisions(self.state, self.devices)
         self._controls = Controls(self.state, self.devices)
         self._repair = Repair(self.state, self.nodes, self.devices)
-        self.reseating = self._repair.reseating
         self.devices.on_moved = self._pods_moved
         self.state.on_queues = self.quotas_changed
         self._generations = itertools.count(1)
@@ -115,6 +114,12 @@ class Agent:
         if self._stale_places is None:
             self._stale_places = max(self.state.settings.clock(), self._places_rest)
             self.state.wake.set()
+
+    def reseat(self, job: str, index: int) -> None:
+        """A pod cannot have the cards of its seat: others are looked for at once."""
+        self._repair.reseating.ask(job, index)
+        self._repair_at = self.state.settings.clock()
+        self.state.wake.set()
 
     def _pods_moved(self, uid: str) -> None:
         self.on_pods(uid)

@@ -108,7 +108,8 @@ class Pins:
             return None  # the node is gone: `Reseating` finds another place
         if why := self._devices.ledger.adopt(replica, uid):
             log.warning("pod.not_seated", pod=taking.pod, seat=str(replica), why=why)
-            return None if self._agent.reseating.move(job, taking.seat) else REFUSED_S
+            self._agent.reseat(job, taking.seat)
+            return REFUSED_S
         patch = pin_patch(pod, taking.seat, {HOSTNAME: hostname}, self._notes(seat))
         if self._binding is not None:
             patch["metadata"]["labels"] = self._binding.labels(seat)

@@ -29,16 +29,24 @@ class Reseating:
 
     def __init__(self, state: State, devices: Devices, failures: Failures) -> None:
         self._state, self._devices, self._failures = state, devices, failures
+        self._asked: set[tuple[str, int]] = set()
+
+    def ask(self, job: str, index: int) -> None:
+        """The cards of a seat cannot be had by the pod that is there for it: look for others."""
+        self._asked.add((job, index))
 
     def run(self, now: float) -> None:
         """Find what was lost, and mend it."""
         if not self._devices.ready:
             return
+        asked, self._asked = self._asked, set()
+        for job, index in sorted(asked):
+            self._move(job, index)
         silent = self._failures.silent(now)
         for uid in list(self._devices.plans):
-            job = self._state.jobs.get(uid)
-            if job is not None and self._open(job):
-                self._look(job, silent, now)
+            found = self._state.jobs.get(uid)
+            if found is not None and self._open(found):
+                self._look(found, silent, now)
 
     def _open(self, job: WorkerJob) -> bool:
         state = self._state
@@ -67,15 +75,13 @@ class Reseating:
                     return
         self._write(job)
 
-    def move(self, uid: str, index: int) -> bool:
-        """Give a seat other cards because its own cannot be had now; whether that was possible."""
+    def _move(self, uid: str, index: int) -> None:
+        """Give a seat other cards because its own cannot be had now; else it stays as it is."""
         job = self._state.jobs.get(uid)
-        if job is None or not self._open(job) or not self._gated(job):
-            return False
-        if isinstance(self._devices.reseat(job, index), NoCards):
-            return False
-        self._write(job)
-        return True
+        if job is None or uid not in self._devices.plans or not self._open(job):
+            return
+        if self._gated(job) and not isinstance(self._devices.reseat(job, index), NoCards):
+            self._write(job)
 
     def _gated(self, job: WorkerJob) -> bool:
         body = self._state.book.bodies[job.uid]

@@ -279,7 +279,10 @@ async def test_without_hami_the_agent_writes_what_its_plugin_reads() -> None:
         worker.add(asks("a", pods=2, gpu=1, gpumem=5000, gpucores=20))
         await until(lambda: worker.started("a"))
         worker.make_pods("a")
-        gone = lambda: [p for p in worker.pods("a") if not p["spec"].get("schedulingGates")]  # noqa: E731
+
+        def gone() -> list[Any]:
+            return [p for p in worker.pods("a") if not p["spec"].get("schedulingGates")]
+
         await until(lambda: len(gone()) == 1)
         await worker.at_rest()
         assert len(gone()) == 1
