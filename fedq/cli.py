@@ -10,7 +10,7 @@ import structlog
 import typer
 from typer.core import TyperGroup
 
-from fedq.commands import demo, get, lint, rigs, submit, why
+from fedq.commands import demo, get, gpus, lint, rigs, submit, why
 from fedq.errors import explained
 
 
@@ -45,6 +45,9 @@ app.add_typer(get.app, name="get")
 app.command(
     epilog="Examples:  fedq why train   |   fedq why train -n team   |   fedq why train -o json"
 )(why.why)
+app.command(
+    epilog="Examples:  fedq gpus   |   fedq gpus --cluster east   |   fedq gpus NODE -o json"
+)(gpus.gpus)
 app.command(
     epilog="Examples:  fedq lint -f job.yaml   |   fedq lint -f queues/ --against prod   |"
     "   fedq lint -f - --ignore lends-all"
