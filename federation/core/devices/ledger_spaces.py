@@ -40,12 +40,16 @@ class Spaces:
 
     def add(self, namespace: str, amounts: Totals) -> None:
         """Count more."""
+        if not amounts:
+            return
         held = self._totals.setdefault(namespace, {})
         for vendor, amount in amounts.items():
             held[vendor] = held.get(vendor, Amount()).plus(amount)
 
     def remove(self, namespace: str, amounts: Totals) -> None:
         """Count less; nothing at all is left out of the totals."""
+        if not amounts:
+            return
         held = self._totals[namespace]
         for vendor, amount in amounts.items():
             left = held[vendor].minus(amount)

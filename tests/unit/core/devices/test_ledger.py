@@ -154,6 +154,18 @@ def test_init_containers_are_a_peak_that_ends() -> None:
     assert mib(books) == 24576
 
 
+def test_a_pod_that_holds_nothing_after_its_init_containers() -> None:
+    """It outlives the last pod of its namespace that holds something."""
+    books = ledger()
+    books.reserve(reservation("p", wants((INIT, 10), (APP, 0))), reservation("q", SMALL))
+    books.init_done("p")
+    assert used(books) == (1, 10240, 0)
+    books.release("q")
+    assert books.totals("ns") == {}
+    books.release("p")
+    assert used(books) == NOTHING
+
+
 def test_a_card_that_one_asked_for_alone_stays_closed() -> None:
     """Until that one ends (d10)."""
     books = ledger()
