@@ -27,7 +27,7 @@ class Drain(ByCard):
         """Cards in use first, then the one with the least left over."""
         each = np.ones(view.kind.shape, np.bool_)
         idle = view.used[SLOTS] == 0
-        return np.asarray(_left_over(view, ask.spend(view, each)) + _IN_USE_FIRST * idle)
+        return np.asarray(left_over(view, ask.spend(view, each)) + _IN_USE_FIRST * idle)
 
     def score(self, view: View, cpu: int, spent: Ints) -> Floats:
         """As `Strategy.score`."""
@@ -35,14 +35,14 @@ class Drain(ByCard):
         idle = there & (view.used[SLOTS] == 0)
         taken = spent[SLOTS] > 0
         count, opened = idle.sum(axis=1), (idle & taken).sum(axis=1)
-        left = np.where(taken, _left_over(view, spent), 0.0).sum(axis=1)
+        left = np.where(taken, left_over(view, spent), 0.0).sum(axis=1)
         empty = (count == there.sum(axis=1)) & (count > 0)
         shared = ((empty * _STEP + count) * _STEP + opened) * _STEP + left
         whole = (spent[MEMORY].sum(axis=1) * _STEP + count - opened) * 1.0
         return np.asarray(np.where(_is_whole(view, spent, taken), whole, shared))
 
 
-def _left_over(view: View, spent: Ints) -> Floats:
+def left_over(view: View, spent: Ints) -> Floats:
     """Memory left as a share of the card, and compute left beyond that [h, cards]."""
     left = (view.total - view.used - spent) / np.maximum(view.total, 1)
     return np.asarray(left[MEMORY] + CORE_WEIGHT * np.maximum(left[CORES] - left[MEMORY], 0.0))

@@ -12,6 +12,8 @@ from federation.core.devices.fleet_table import Floats, Ints
 from federation.core.devices.fragmentation import MILLI, shape_of
 from federation.core.devices.mix import Usual
 
+_NOISE = 1e-6
+"""What just suffices must not count as too little for the rounding of floats."""
 SMALLEST = 0.05
 """The part of all pods that share a card whose shares count as too small to wait for."""
 
@@ -39,7 +41,7 @@ class Prices:
 
     def slivers(self, free: Floats) -> Floats:
         """What is left of cards in rests of no use [h]."""
-        return np.asarray(np.where(free < self.sliver, free, 0.0).sum(axis=1))
+        return np.asarray(np.where(free < self.sliver - _NOISE, free, 0.0).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ cards that its CPU cannot feed any more, at the rate of the mix; rests of cards 
 nearly anyone; what is taken of a scarce model; each idle card that is opened; and, so that hosts
 drain for pods with several cards if the mix has many, each card that was idle on the host.
 
-Near-ties must fall on the same hosts, hence whole steps of cost, and equals by name. Within a
-host cards in use are filled first, the fullest first. The mix sets every rate (`prices`); the
-charges are flat optima over the published lists and over pods that come and go
-(docs/performance/packing.md).
+Near-ties must fall on the same hosts, hence whole steps of cost; equals go to hosts that are not
+empty, then to those with the fewest idle cards, then by name. Within a host cards in use are
+filled first, the fullest first. The mix sets every rate (`prices`); the charges are flat optima
+over the published lists and over pods that come and go (docs/performance/packing.md).
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ import numpy as np
 
 from federation.core.devices.fleet_ask import Ask
 from federation.core.devices.fleet_kinds import Kinds
-from federation.core.devices.fleet_table import SLOTS, Floats, Ints, View
+from federation.core.devices.fleet_table import SLOTS, Bools, Floats, Ints, View
 from federation.core.devices.fragmentation import Cards, Fragments
 from federation.core.devices.mix import Mix
 from federation.core.devices.strategies.base import ByCard
+from federation.core.devices.strategies.drain import left_over
 from federation.core.devices.strategies.prices import Prices, prices_of
 
-STARVING, SLIVERS, SCARCITY = 1.5, 3.0, 0.5
+STARVING, SLIVERS, SCARCITY = 1.5, 4.0, 0.5
 """Per thousandth of a card."""
-OPENED = 500.0
-DRAINING = 1000.0
+OPENED = 400.0
+DRAINING = 750.0
 """Per idle card of the host, times the square of the part of demand for several cards."""
-STEP = 20.0
+STEP = 50.0
 _IDLE_LAST = 1e3
 _NOISE = 1e-6
 
@@ -67,15 +68,13 @@ class Thrift(ByCard):
         cost += SLIVERS * (prices.slivers(after.share) - prices.slivers(before.share))
         taken = (before.share - after.share) * prices.scarcity[view.kind]
         cost += SCARCITY * taken.sum(axis=1)
-        cost += self._idle(view, spent, prices)
-        return np.floor(cost / STEP + _NOISE) * STEP
-
-    def _idle(self, view: View, spent: Ints, prices: Prices) -> Floats:
-        """The charges for idle cards, on pods with cards [h]."""
-        idle, takes = view.open & (view.used[SLOTS] == 0), spent[SLOTS] > 0
-        opened = (idle & takes).sum(axis=1)
-        draining = DRAINING * prices.several**2 * idle.sum(axis=1)
-        return np.asarray(np.where(takes.any(axis=1), OPENED * opened + draining, 0.0))
+        there, idle = view.kind >= 0, view.open & (view.used[SLOTS] == 0)
+        count, takes = idle.sum(axis=1), spent[SLOTS] > 0
+        opened = (idle & takes & (after.share > 0)).sum(axis=1)
+        whole = OPENED * opened + DRAINING * prices.several**2 * count
+        cost += np.where(takes.any(axis=1), whole, 0.0)
+        ties = _ties((count > 0) & (count == there.sum(axis=1)), count, view, spent)
+        return np.asarray(STEP * (np.ceil(cost / STEP - _NOISE) + ties))
 
     def prices(self, kinds: Kinds) -> Prices:
         """Worked out again when the mix or the cards that there are changed."""
@@ -90,3 +89,9 @@ class Thrift(ByCard):
             )
             self._fragments = Fragments(usual, kinds.cards)
         return self._prices
+
+
+def _ties(empty: Bools, idle: Ints, view: View, spent: Ints) -> Floats:
+    """What tells apart hosts of equal cost, below one: empty, idle cards, what is left over."""
+    left = np.where(spent[SLOTS] > 0, left_over(view, spent), 0.0).sum(axis=1)
+    return np.asarray(empty / 2 + np.minimum(idle, 63) / 128 + np.minimum(left, 15) / 2048)
