@@ -104,7 +104,6 @@ class DeviceNodes:
     def _set_fence(self, name: str, why: str) -> None:
         if why:
             self._ledger.fence(name, why, key=INVENTORY)
-            log.warning("node.fenced", node=name, why=why)
         else:
             self._ledger.unfence(name, key=INVENTORY)
 

@@ -301,6 +301,7 @@ class Devices:
             self.fleet.put(name, use, room)
             self._buckets.put(name, use, room)
             self._told[name] = room
+            _tell_fences(before, use)
             if before is None or known is None or _easier(before, use, known, room):
                 self._eased = True
 
@@ -367,6 +368,15 @@ class Devices:
         """Whether pods can choose a card by its UUID."""
         card = self.nodes.cards(host).get(uuid)
         return card is not None and card.mode not in (WHOLE, INSTANCE)
+
+
+def _tell_fences(before: HostUse | None, use: HostUse) -> None:
+    """Why nothing new goes to a node or card any more, for whoever has to mend it."""
+    if use.fence and (before is None or before.fence != use.fence):
+        log.warning("node.closed", node=use.host.name, why=use.fence)
+    for uuid, card in use.uses.items():
+        if card.fence and (before is None or before.use(uuid).fence != card.fence):
+            log.warning("card.closed", node=use.host.name, card=uuid, why=card.fence)
 
 
 def _easier(before: HostUse, use: HostUse, known: Room, room: Room) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from federation.api.names import Gate, Label
+from federation.api.names import Gate, Label, Pin
 from federation.core.pod_updates import Conflict, PodSetUpdate, merged
 from federation.core.types import PodSetAssignment, ResourceFlavor, Toleration
 from federation.jobs.device_pins import Template as Cards
@@ -26,6 +26,9 @@ PLACES = (
     ("spec", "schedulingGates"),
 )
 """The parts of a pod template that a start may change (Kubernetes allows no others)."""
+
+
+_OF_SCHEDULERS = (Pin.SEAT.value, "hami.io/vgpu-", "hami.io/bind-")
 
 
 def additions(
@@ -97,7 +100,12 @@ def started(
 
 
 def _give(template: Json, cards: Cards) -> None:
-    """A gate, or node and cards of all pods: narrower than what its owner allows."""
+    """A gate, or node and cards of all pods: narrower than what its owner allows. What only
+    schedulers write on pods is not taken from a template.
+    """
+    written = (template.get("metadata") or {}).get("annotations") or {}
+    for key in [key for key in written if key.startswith(_OF_SCHEDULERS)]:
+        del written[key]
     if cards.gated:
         _append(template, "schedulingGates", [{"name": Gate.DEVICES.value}])
     for part, field, more in (

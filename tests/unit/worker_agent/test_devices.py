@@ -414,3 +414,56 @@ def told(worker: Cards) -> set[tuple[int, str]]:
     reports = worker.fake.items(WORKER_REPORTS)
     placement = (reports[0].get("status") or {}).get("placement") if reports else None
     return {(one.get("count", 1), one["cards"]) for one in (placement or {}).get("classes", ())}
+
+
+async def test_what_hami_did_counts_even_if_it_is_something_else() -> None:
+    """Another card than the seat's: the ledger follows the pod, and the seat's card is free."""
+    worker = Cards(nodes=1, of=2)
+    async with worker.running() as agent:
+        worker.add(asks("a", gpu=1, gpumem=30000))
+        await until(lambda: worker.started("a"))
+        planned = worker.template("a")["metadata"]["annotations"][USE]
+        other = next(f"GPU-n0-{i}" for i in (0, 1) if f"GPU-n0-{i}" != planned)
+        worker.make_pods("a")
+        (pod,) = worker.pods("a")
+        hami(worker, pod, f"{other},NVIDIA,30000,0:;")
+        worker.bind(pod)
+        ledger = agent.devices.ledger
+        await until(lambda: [g.uuid for h in ledger.holdings() for g in h.allocation[0]] == [other])
+        worker.add(asks("b", gpu=1))
+        await until(lambda: worker.started("b"))
+        assert worker.template("b")["metadata"]["annotations"][USE] == planned
+
+
+async def test_what_cannot_be_read_closes_the_node() -> None:
+    worker = Cards(nodes=1, of=2)
+    async with worker.running() as agent:
+        worker.add(asks("a", gpu=1, gpumem=1000))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        (pod,) = worker.pods("a")
+        hami(worker, pod, "GPU-n0-0,NVIDIA,lots,0:;")
+        worker.bind(pod)
+        worker.add(asks("b", gpu=1, gpumem=1000))
+        await until(lambda: "fits on no card" in worker.why("b"))
+        use = agent.devices.ledger.use("n0")
+        assert use is not None
+        assert "memory is 'lots'" in use.fence
+        hami(worker, pod, "GPU-n0-0,NVIDIA,1000,0:;")
+        await until(lambda: worker.started("b"))
+
+
+def hami(worker: Cards, pod: Any, text: str) -> None:
+    """HAMi's scheduler has chosen."""
+    notes = {"hami.io/vgpu-node": "n0", ALLOCATED: text, "hami.io/vgpu-time": "1"}
+    worker.fake.merge(PODS, pod["metadata"]["name"], {"metadata": {"annotations": notes}}, "team")
+
+
+async def test_notes_of_schedulers_in_a_template_are_not_taken() -> None:
+    worker = Cards(nodes=1, of=1)
+    async with worker.running():
+        made_up = {ALLOCATED: "GPU-n0-0,NVIDIA,1,0:;", "fedq.io/seat": "7", "mine": "stays"}
+        worker.add(asks("a", gpu=1, notes=made_up))
+        await until(lambda: worker.started("a"))
+        notes = worker.template("a")["metadata"]["annotations"]
+        assert notes == {"mine": "stays", USE: "GPU-n0-0"}
