@@ -22,11 +22,11 @@ from federation.edge.resources import JOBS, NODES, PODS
 from fedq.gpuview import CardView, HolderView, InstanceView, NodeView, state_of
 from worker_agent.device_claims import DeviceClaims
 from worker_agent.device_nodes import DeviceNodes
-from worker_agent.device_pods import job_of
+from worker_agent.device_pods import job_of, shape_of
 from worker_agent.device_watch import DevicePods
 from worker_agent.facts import worker_job
 from worker_agent.plans import needed, read_plan
-from worker_agent.rooms import Rooms
+from worker_agent.rooms import Amounts, Rooms
 
 Json = dict[str, Any]
 
@@ -46,6 +46,7 @@ class CardBook:
         self._claims = DeviceClaims(self.ledger, self._catalog, self.nodes)
         self._jobs: dict[str, Key] = {}
         self._job_of: dict[str, str] = {}
+        self._seats: dict[Replica, Amounts] = {}
 
     def take(self, nodes: Iterable[Json], jobs: Iterable[Json], pods: Iterable[Json]) -> None:
         """All that there is."""
@@ -55,6 +56,10 @@ class CardBook:
         listed = list(pods)
         self._job_of = {pod["metadata"]["uid"]: job_of(pod) for pod in listed}
         self.pods.on_list(listed, "")
+        for seat, requests in self._seats.items():
+            holding = self.ledger.holding(seat)
+            if holding is not None:
+                self.rooms.put(seat, holding.host, requests)
 
     def _take_job(self, job: Json) -> None:
         meta = job["metadata"]
@@ -69,6 +74,8 @@ class CardBook:
             return  # no agent could read it either
         self.ledger.recall(plan.reservations(facts.uid, float("inf")))
         self.ledger.need(facts.uid, needed(facts))
+        requests = shape_of(job["spec"]["template"]).requests
+        self._seats |= {Replica(facts.uid, n): requests for n in range(len(plan.seats))}
 
     async def take_claims(self) -> None:
         """Claims of `resource.k8s.io`, where the cluster has such."""

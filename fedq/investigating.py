@@ -10,11 +10,13 @@ from urllib.parse import quote
 
 from federation.api import record as records
 from federation.api.convert import to_local_queue
+from federation.core.cycle import Requeue
 from federation.core.quantity import QuantityError, add, format_quantity, scale
+from federation.core.reasons import Reason
 from federation.core.types import LocalQueue
 from federation.edge.resources import JOBS, LOCAL_QUEUES, WORKLOADS
 from federation.jobs import batch_job
-from fedq import reading
+from fedq import cardwhy, reading
 from fedq.connect import Cluster
 from fedq.jobview import JobState, JobView, job_view, job_views, open_checks
 from fedq.rig.rig import Rig
@@ -48,7 +50,11 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
     line = [other.uid for other in _line(views, local, queue.name)] if queue else []
     if queue and waiting and (known := await _known_line(cluster.rig, queue.name)):
         line = known if uid in known else line
-    now = datetime.now(UTC)
+    now, on_worker = datetime.now(UTC), await reading.is_worker(client)
+    why = _why(workload) if waiting else {}
+    cards = ""
+    if waiting:
+        cards = await _cards(cluster, job, view, why, on_worker=on_worker)
     return Facts(
         view=view,
         now=now,
@@ -60,11 +66,21 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         ahead=line.index(uid) if uid in line else 0,
         waiting=len(line),
         checks=open_checks(workload or {}),
-        why=_why(workload) if waiting else {},
+        why=why,
+        cards=cards,
         clusters=await reading.clusters(client, views),
         manager_problem=_manager_problem(cluster.rig, view, now),
-        local=await reading.is_worker(client),
+        local=on_worker,
     )
+
+
+async def _cards(cluster: Cluster, job: Json, view: JobView, why: Json, *, on_worker: bool) -> str:
+    """What is to be said of cards, if that is what it waits for."""
+    if on_worker and view.reason == Reason.WAITING_FOR_CARDS:
+        return await cardwhy.here(cluster.client, job, view.queue)
+    if not on_worker and why.get("requeue") == Requeue.NO_CLUSTER:
+        return await cardwhy.elsewhere(cluster, job, view.queue)
+    return ""
 
 
 def _line(views: list[JobView], doors: dict[str, LocalQueue], queue: str) -> list[JobView]:

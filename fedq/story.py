@@ -28,6 +28,8 @@ class Facts:
         waiting: all that wait there, this one included.
         checks: admission checks of others that are not Ready, as `name: state`.
         why: status.fedq.waiting of its Workload, if it waits: reason, requeue, shortages, hint.
+        cards: why no cards are free for it as things are, and who would have to leave; empty if it
+            waits for something else.
         manager_problem: why the manager seems not to work; empty if nothing speaks for that.
         local: whether this is a worker cluster, whose agent decides and counts no use of queues.
     """
@@ -43,6 +45,7 @@ class Facts:
     waiting: int = 0
     checks: Sequence[str] = ()
     why: Mapping[str, Any] = field(default_factory=dict)
+    cards: str = ""
     clusters: Sequence[ClusterView] = ()
     manager_problem: str = ""
     local: bool = False
@@ -108,6 +111,8 @@ def _pending(facts: Facts) -> Story:
         parts.append(f"{facts.queue_problem}.")
     if facts.queue:
         parts.append(_numbers(facts, facts.queue))
+    if facts.cards:
+        parts.append(facts.cards)
     parts += [f"{c.name} takes no new work: {c.reason}: {c.message}." for c in facts.troubled]
     if not facts.clusters and not facts.local:
         parts.append("No worker cluster is registered.")

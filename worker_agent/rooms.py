@@ -55,6 +55,10 @@ class Rooms:
             used[resource] = used.get(resource, 0) + sign * amount
         self.changed.add(host)
 
+    def requests(self, key: Hashable) -> Amounts:
+        """What an occupant takes; nothing if it is not there."""
+        return self._occupants.get(key, ("", ()))[1]
+
     def room(self, host: str) -> Room | None:
         """What is free of a node that is there."""
         node = self.nodes.get(host)
