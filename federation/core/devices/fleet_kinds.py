@@ -10,13 +10,14 @@ from federation.core.devices.cards import Card
 
 class Kinds:
     """A kind is what cards have in common that only their use tells apart. `cards` has one of
-    each, without UUID; `supply` how many there are. `version` grows when either changes.
+    each, without UUID; `supply` how many there are. `version` grows when either is seen to differ.
     """
 
     def __init__(self) -> None:
         self.cards: list[Card] = []
         self.supply: list[int] = []
-        self.version = 0
+        self._version = 0
+        self._seen: list[int] = []
         self._numbers: dict[object, int] = {}
 
     def __len__(self) -> int:
@@ -34,8 +35,15 @@ class Kinds:
             number = self._numbers[key] = len(self.cards)
             self.cards.append(replace(card, uuid="", index=0, numa=0, healthy=True, cordoned=False))
             self.supply.append(0)
-            self.version += 1
         return number
+
+    @property
+    def version(self) -> int:
+        """A host that is replaced by one of the same kinds leaves it as it is."""
+        if self._seen != self.supply:
+            self._seen = self.supply[:]
+            self._version += 1
+        return self._version
 
     def count(self, gone: Iterable[Card], come: Iterable[Card]) -> None:
         """Cards of a host that went, and that came."""
@@ -45,6 +53,4 @@ class Kinds:
                 number = self.number(card)
                 change[number] = change.get(number, 0) + sign
         for number, count in change.items():
-            if count:
-                self.supply[number] += count
-                self.version += 1
+            self.supply[number] += count

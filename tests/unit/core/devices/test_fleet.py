@@ -156,6 +156,21 @@ def test_scores_of_fleets_that_share_strategy_and_kinds_compare() -> None:
     assert best.score == scores["full"]
 
 
+def test_kinds_change_only_with_what_there_is() -> None:
+    kinds = Kinds()
+    cards = host("a").host.cards
+    kinds.count((), cards)
+    first = kinds.version
+    assert (kinds.supply, kinds.version) == ([2], first)
+
+    kinds.count(cards, ())
+    kinds.count((), host("b").host.cards)
+    assert kinds.version == first
+
+    kinds.count((), host("c", 1, model="NVIDIA A30").host.cards)
+    assert (kinds.supply, kinds.version) == ([2, 1], first + 1)
+
+
 SHAPES = [
     shape(cards=0),
     shape(mib=10_000),
