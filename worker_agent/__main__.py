@@ -24,6 +24,7 @@ from federation.edge.configuration_file import ConfigurationFileError, configure
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
+from federation.edge.node_groups_file import node_groups
 from federation.edge.resources import JOBS, RESOURCE_QUOTAS, WORKLOADS
 from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging, settle_memory
@@ -121,6 +122,17 @@ async def _main(settings: AgentSettings, rules: Settings) -> None:
         await task
 
 
+def _rules(settings: AgentSettings, configuration: Path | None) -> Settings:
+    policies = configured(configuration)
+    groups = node_groups(settings.node_groups, policies.resources.vendors)
+    return Settings(
+        policies,
+        binder=settings.cards,
+        card_strategy=settings.card_strategy,
+        node_groups=groups,
+    )
+
+
 def main() -> int:
     """Exit code 0 after a signal, 1 when the agent cannot go on, 2 for settings it cannot use."""
     parser = argparse.ArgumentParser(prog="worker_agent", description="The agent of one worker.")
@@ -129,10 +141,10 @@ def main() -> int:
     try:
         settings = AgentSettings()
         configure_logging(settings.log_level)
-        rules = Settings(configured(arguments.config), binder=settings.cards)
+        rules = _rules(settings, arguments.config)
     except ValidationError as error:
-        missing = ", ".join(f"FEDQ_{str(e['loc'][0]).upper()}" for e in error.errors())
-        print(f"the agent needs these settings in its environment: {missing}", file=sys.stderr)  # noqa: T201  (before logging is set up)
+        wrong = "; ".join(f"FEDQ_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
+        print(f"the agent needs these settings in its environment: {wrong}", file=sys.stderr)  # noqa: T201  (before logging is set up)
         return 2
     except ConfigurationFileError as error:
         print(error, file=sys.stderr)  # noqa: T201  (a person reads it)

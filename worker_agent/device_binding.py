@@ -67,7 +67,8 @@ class Binding:
             return {}
         now = int(self._devices.now())
         cards = self._devices.nodes.cards(seat.host)
-        notes = pod_notes.write(seat.allocation, cards, now, node=seat.host)
+        vendors = self._devices.vendors
+        notes = pod_notes.write(seat.allocation, cards, now, node=seat.host, vendors=vendors)
         return {**notes, BIND_PHASE: ALLOCATING, BIND_TIME: str(now)}
 
     def labels(self, seat: Seat) -> dict[str, str]:

@@ -10,6 +10,9 @@ from federation.core.devices.cards import Card, Host
 from federation.core.devices.inventory import carried, read_host
 from federation.core.devices.ledger import Ledger
 from federation.core.devices.node_facts import NodeFacts
+from federation.core.devices.node_groups import NodeGroup
+from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.vendors import Vendors
 from federation.edge.informer import Store
 from federation.edge.resources import Json
 from worker_agent.nodes import read_node
@@ -25,8 +28,16 @@ class DeviceNodes:
     are other cards than before.
     """
 
-    def __init__(self, ledger: Ledger, rooms: Rooms, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        rooms: Rooms,
+        changed: Callable[[], None],
+        groups: tuple[NodeGroup, ...] = (),
+        vendors: Vendors = VENDORS,
+    ) -> None:
         self._ledger, self._rooms, self._changed = ledger, rooms, changed
+        self._groups, self._vendors = groups, vendors
         self.on_cards: Callable[[], None] = lambda: None
         self.joined: Callable[[Host], Host] = lambda host: host
         """Adds the cards that a node shows otherwise than by registering them."""
@@ -82,7 +93,7 @@ class DeviceNodes:
                 self._registered.pop(old.name, None)
                 self._drop(old.name)
             return
-        reading = read_host(new)
+        reading = read_host(new, self._groups, self._vendors)
         registered = carried(reading, self._registered.get(new.name))
         self._registered[new.name], host = registered, self.joined(registered)
         self._set_fence(new.name, reading.fence)

@@ -15,11 +15,13 @@ from federation.core.devices.holding import Replica
 from federation.core.devices.ledger_seats import ANY
 from federation.core.devices.observed import ObservedPod, whole_cards
 from federation.core.devices.undecodable import UndecodableError
+from federation.core.devices.vendors import Vendors
 from federation.core.devices.wants import PodWants
+from federation.core.policies import ResourceRules
 from federation.core.quantity import QuantityError
 from federation.jobs.device_pins import mark_of
 from federation.jobs.devices import card_wants
-from federation.jobs.pods import pod_requests
+from federation.jobs.pods import PodDefaults, pod_requests
 from federation.jobs.topology import COMPLETION_INDEX
 from worker_agent.rooms import Amounts, demand
 
@@ -44,14 +46,14 @@ class Shape:
     trouble: str = ""
 
 
-def shape_of(pod: Json) -> Shape:
+def shape_of(pod: Json, rules: ResourceRules) -> Shape:
     """Read it; the API server took the pod, so what cannot be read is of a kind unknown here."""
     try:
-        requests = demand(pod_requests(pod["spec"]))
+        requests = demand(pod_requests(pod["spec"]), rules.vendors)
     except QuantityError:
-        requests = demand({})
+        requests = demand({}, rules.vendors)
     try:
-        return Shape(card_wants(pod) or NO_WANTS, requests)
+        return Shape(card_wants(pod, PodDefaults(rules=rules)) or NO_WANTS, requests)
     except (WantsError, QuantityError) as error:
         return Shape(NO_WANTS, requests, f"what it asks for cannot be read: {error}")
 
@@ -73,7 +75,7 @@ def gated(pod: Json) -> bool:
     return any(gate["name"] == Gate.DEVICES for gate in gates)
 
 
-def observed(pod: Json, shape: Shape, cards: Mapping[str, Card]) -> ObservedPod:
+def observed(pod: Json, shape: Shape, cards: Mapping[str, Card], vendors: Vendors) -> ObservedPod:
     """One version of a pod that asks for cards, or is noted to have some. `cards` are those of the
     node that it is bound to or placed on.
     """
@@ -82,7 +84,7 @@ def observed(pod: Json, shape: Shape, cards: Mapping[str, Card]) -> ObservedPod:
     wants, trouble = shape.wants, shape.trouble
     allocation = None
     try:
-        allocation = pod_notes.read(notes, wants, cards)
+        allocation = pod_notes.read(notes, wants, cards, vendors)
     except UndecodableError as error:
         trouble = str(error)
     return ObservedPod(

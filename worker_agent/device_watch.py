@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from federation.core.devices.allocation_note import BIND_PHASE, BIND_TIME, NODE
 from federation.core.devices.ledger import Ledger
+from federation.core.policies import ResourceRules
 from federation.edge.informer import Key, key_of
 from federation.edge.resources import Json
 from worker_agent.device_nodes import DeviceNodes
@@ -25,10 +26,11 @@ class DevicePods:
         ledger: Ledger,
         rooms: Rooms,
         nodes: DeviceNodes,
+        rules: ResourceRules,
         moved: Callable[[str], None],
         freed: Callable[[], None],
     ) -> None:
-        self._ledger, self._rooms, self._nodes = ledger, rooms, nodes
+        self._ledger, self._rooms, self._nodes, self._rules = ledger, rooms, nodes, rules
         self._moved, self._freed = moved, freed
         self._shapes: dict[str, Shape] = {}
         self._alike: dict[Shape, Shape] = {}
@@ -74,13 +76,13 @@ class DevicePods:
         known = self._shapes.get(uid)
         if known is None:
             self._uid_of[key_of(pod)], self.keys[uid] = uid, key_of(pod)
-            found = shape_of(pod)
+            found = shape_of(pod, self._rules)
             known = self._shapes[uid] = self._alike.setdefault(found, found)
         node = pod["spec"].get("nodeName", "")
         if known.wants or known.trouble:
             notes = pod["metadata"].get("annotations") or {}
             cards = self._nodes.cards(node or notes.get(NODE, ""))
-            self._ledger.observe(observed(pod, known, cards))
+            self._ledger.observe(observed(pod, known, cards, self._rules.vendors))
             holding = self._ledger.holding(uid)
             node = node or (holding.host if holding is not None else "")
         if node:

@@ -29,7 +29,7 @@ from federation.core.topology import HOSTNAME
 from federation.core.types import Admission, Pending, PodSet, PodSetAssignment, ResourceFlavor
 from federation.jobs.admission_note import original
 from federation.jobs.containers import NO_DEFAULTS, read_pod
-from federation.jobs.device_pins import Template, template_for
+from federation.jobs.device_pins import Pinned, Template, chosen, template_for
 from worker_agent.binder import Binder
 from worker_agent.device_nodes import DeviceNodes
 from worker_agent.device_watch import DevicePods
@@ -57,11 +57,13 @@ class Devices:
         self._state = state
         self._source: Nodes | None = None
         self._mix = Mix()
-        self.ledger, self.rooms = Ledger(), Rooms()
-        self.fleet = Fleet(strategy(state.settings.card_strategy, self._mix))
+        rules, settings = state.policies.resources, state.settings
+        self.vendors = rules.vendors
+        self.ledger, self.rooms = Ledger(), Rooms(rules.vendors)
+        self.fleet = Fleet(strategy(settings.card_strategy, self._mix))
         news = state.wake.set
-        self.nodes = DeviceNodes(self.ledger, self.rooms, news)
-        self.pods = DevicePods(self.ledger, self.rooms, self.nodes, self._moved, news)
+        self.nodes = DeviceNodes(self.ledger, self.rooms, news, settings.node_groups, rules.vendors)
+        self.pods = DevicePods(self.ledger, self.rooms, self.nodes, rules, self._moved, news)
         self.plans: dict[str, Plan] = {}
         """By UID of the Job."""
         self._recalled: dict[str, str] = {}
@@ -179,7 +181,7 @@ class Devices:
         namespace = body["metadata"]["namespace"]
         defaults = state.catalog.pod_defaults(namespace, state.policies.resources)
         pod = read_pod(body["spec"]["template"]["spec"], defaults)
-        return demand(chargeable(pod.requests(), NO_DEFAULTS.rules))
+        return demand(chargeable(pod.requests(), NO_DEFAULTS.rules), self.vendors)
 
     def _counted(self, pods: PodSet) -> bool:
         containers = pods.cards.containers if pods.cards else ()
@@ -342,8 +344,14 @@ class Devices:
             return None
         alone = any(map(self.noted, plan.seats))
         return template_for(
-            plan.seats, self.hostname(plan.seats[0].host), self.selectable, alone=alone
+            [Pinned(seat.host, self.chosen(seat)) for seat in plan.seats],
+            self.hostname(plan.seats[0].host),
+            alone=alone,
         )
+
+    def chosen(self, seat: Seat) -> dict[str, str]:
+        """The annotations that leave HAMi's scheduler no other cards than those of a seat."""
+        return chosen(seat, self.selectable, self.vendors)
 
     def notes(self, job: str) -> Mapping[str, str | None]:
         """What is noted on a Job that gets its seats."""

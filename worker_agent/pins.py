@@ -17,7 +17,7 @@ from federation.edge.errors import ApiError, Conflict, NotFound
 from federation.edge.informer import Key
 from federation.edge.kube import KubeClient
 from federation.edge.resources import PODS, Json
-from federation.jobs.device_pins import Taking, chosen, pin_patch, takings
+from federation.jobs.device_pins import Taking, pin_patch, takings
 from worker_agent.agent import Agent
 from worker_agent.binder import Binder
 from worker_agent.device_binding import Binding
@@ -117,7 +117,7 @@ class Pins:
 
     def _notes(self, seat: Seat) -> dict[str, str]:
         if self._binding is None:
-            return chosen(seat, self._devices.selectable)
+            return self._devices.chosen(seat)
         return self._binding.notes(seat)
 
     async def _write(self, key: Key | None, uid: str, patch: Json) -> float | None:

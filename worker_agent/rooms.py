@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping
 
 from federation.core.devices.fleet_types import Room
 from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.vendors import Vendors
 from federation.core.topology import HOSTNAME, Node
 
 Amounts = tuple[tuple[str, int], ...]
@@ -18,7 +19,8 @@ Amounts = tuple[tuple[str, int], ...]
 class Rooms:
     """`changed` are the nodes of which something changed; whoever takes it in empties it."""
 
-    def __init__(self) -> None:
+    def __init__(self, vendors: Vendors = VENDORS) -> None:
+        self._vendors = vendors
         self.nodes: dict[str, Node] = {}
         self.changed: set[str] = set()
         self._occupants: dict[Hashable, tuple[str, Amounts]] = {}
@@ -65,16 +67,17 @@ class Rooms:
         if node is None:
             return None
         used = self._used.get(host, {})
-        free = {name: total - used.get(name, 0) for name, total in beside(node.allocatable).items()}
+        totals = beside(node.allocatable, self._vendors)
+        free = {name: total - used.get(name, 0) for name, total in totals.items()}
         ready = node.ready and not node.unschedulable and HOSTNAME in node.labels
         return Room(free, node.labels, node.taints, ready)
 
 
-def beside(amounts: Mapping[str, int]) -> dict[str, int]:
+def beside(amounts: Mapping[str, int], vendors: Vendors) -> dict[str, int]:
     """Those that do not stand for cards, or shares of them."""
-    return {name: n for name, n in amounts.items() if VENDORS.of_resource(name) is None}
+    return {name: n for name, n in amounts.items() if vendors.of_resource(name) is None}
 
 
-def demand(amounts: Mapping[str, int]) -> Amounts:
+def demand(amounts: Mapping[str, int], vendors: Vendors) -> Amounts:
     """What a pod takes of its node beside cards, itself included, in order of name."""
-    return tuple(sorted((beside(amounts) | {"pods": 1}).items()))
+    return tuple(sorted((beside(amounts, vendors) | {"pods": 1}).items()))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from federation.core.devices.strategies.named import DEFAULT, STRATEGIES
 from worker_agent.binder import Binder
 
 
@@ -25,7 +27,19 @@ class AgentSettings(BaseSettings):
     cards: Binder = Binder.HAMI
     """Who binds pods that have cards: `hami` (its scheduler), `agent` (kube-scheduler, and the
     agent writes what HAMi's device plugin reads), or `off`: cards are not counted."""
+    card_strategy: str = DEFAULT
+    """How cards are chosen: a name of `federation.core.devices.strategies.named`."""
+    node_groups: Path | None = None
+    """A file that says how cards are cut on which nodes (`nodeGroups`, YAML); unset: as they
+    register."""
     listen: str = ""
     """host:port for health, metrics and status; unset: nothing listens."""
     log_level: str = "info"
     """debug, info, warning or error."""
+
+    @field_validator("card_strategy")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in STRATEGIES:
+            raise ValueError(f"there are {', '.join(STRATEGIES)}")
+        return name

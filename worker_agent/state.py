@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from federation.api.meta import wire_time
 from federation.core.controls import Deactivate, Readmit
+from federation.core.devices.node_groups import NodeGroup
 from federation.core.devices.strategies.named import DEFAULT
 from federation.core.facts import Record
 from federation.core.policies import Policies
@@ -44,6 +45,7 @@ class Settings:
     reactivation_s: float = REACTIVATION_S
     binder: Binder = Binder.HAMI
     card_strategy: str = DEFAULT
+    node_groups: tuple[NodeGroup, ...] = ()
     clock: Callable[[], float] = time.time
 
 

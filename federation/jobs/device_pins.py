@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from federation.api.names import Gate, Pin
 from federation.core.devices.plan_note import Seat
 from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.vendors import Vendors
 from federation.core.topology import HOSTNAME
 from federation.jobs.topology import completion_index
 
@@ -40,25 +41,32 @@ class Template:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-def template_for(
-    seats: Sequence[Seat], hostname: str, selectable: Callable[[str, str], bool], *, alone: bool
-) -> Template:
+class Pinned(NamedTuple):
+    """What holds a pod to a seat: its node, and the annotations that choose its cards."""
+
+    host: str
+    annotations: Mapping[str, str]
+
+
+def template_for(pins: Sequence[Pinned], hostname: str, *, alone: bool) -> Template:
     """Pinned if all pods are to get the same, on a node with this hostname label; else gated.
 
-    With `alone` it is always gated: each pod needs annotations of its own. `selectable` tells
-    whether a card (host, UUID) can be chosen by annotation.
+    With `alone` it is always gated: each pod needs annotations of its own.
     """
-    pins = [(seat.host, chosen(seat, selectable)) for seat in seats]
     if alone or not hostname or any(pin != pins[0] for pin in pins):
         return Template(gated=True)
-    return Template(False, {HOSTNAME: hostname}, pins[0][1])
+    return Template(False, {HOSTNAME: hostname}, pins[0].annotations)
 
 
-def chosen(seat: Seat, selectable: Callable[[str, str], bool]) -> dict[str, str]:
-    """The annotations that leave HAMi's scheduler no other cards than those of a seat."""
+def chosen(
+    seat: Seat, selectable: Callable[[str, str], bool], vendors: Vendors = VENDORS
+) -> dict[str, str]:
+    """The annotations that leave HAMi's scheduler no other cards than those of a seat. `selectable`
+    tells whether a card (host, UUID) can be chosen so.
+    """
     uuids: dict[str, set[str]] = {}
     for grant in (grant for grants in seat.allocation for grant in grants):
-        vendor = VENDORS.get(grant.vendor)
+        vendor = vendors.get(grant.vendor)
         if vendor is not None and vendor.use_uuids and selectable(seat.host, grant.uuid):
             uuids.setdefault(vendor.use_uuids, set()).add(grant.uuid)
     return {key: ",".join(sorted(found)) for key, found in uuids.items()}

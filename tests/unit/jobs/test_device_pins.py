@@ -9,7 +9,9 @@ import pytest
 from federation.core.devices.cards import Grant
 from federation.core.devices.plan_note import Seat
 from federation.jobs.device_pins import (
+    Pinned,
     Taking,
+    Template,
     chosen,
     mark_of,
     pin_patch,
@@ -39,6 +41,11 @@ def pod(name: str, mark: str = "", rank: str = "", *, gated: bool = False, phase
 
 def always(host: str, uuid: str) -> bool:
     return True
+
+
+def template(seats: list[Seat], hostname: str, selectable: Any, *, alone: bool) -> Template:
+    pins = [Pinned(seat.host, chosen(seat, selectable)) for seat in seats]
+    return template_for(pins, hostname, alone=alone)
 
 
 def test_gated_pods_get_free_seats_by_name() -> None:
@@ -79,7 +86,7 @@ def test_pods_of_a_pinned_template_have_seats_without_marks() -> None:
 
 def test_the_template_says_it_where_all_seats_are_the_same() -> None:
     same = [seat("n1", "g1", "g2")] * 3
-    found = template_for(same, "host-1", always, alone=False)
+    found = template(same, "host-1", always, alone=False)
     assert (found.gated, dict(found.node_selector)) == (False, {"kubernetes.io/hostname": "host-1"})
     assert found.annotations == {"nvidia.com/use-gpuuuid": "g1,g2"}
 
@@ -95,7 +102,7 @@ def test_the_template_says_it_where_all_seats_are_the_same() -> None:
     ids=["cards", "nodes", "annotations of its own", "no hostname"],
 )
 def test_else_pods_are_gated(seats: list[Seat], hostname: str, alone: bool) -> None:
-    found = template_for(seats, hostname, always, alone=alone)
+    found = template(seats, hostname, always, alone=alone)
     assert found.gated
     assert not found.node_selector
     assert not found.annotations
@@ -103,7 +110,7 @@ def test_else_pods_are_gated(seats: list[Seat], hostname: str, alone: bool) -> N
 
 def test_cards_that_are_not_shared_are_told_by_node_alone() -> None:
     seats = [seat("n1", "n1-nvidia-0"), seat("n1", "n1-nvidia-1")]
-    found = template_for(seats, "h", lambda host, uuid: False, alone=False)
+    found = template(seats, "h", lambda host, uuid: False, alone=False)
     assert not found.gated
     assert not found.annotations
 
