@@ -142,6 +142,7 @@ class Agent:
             self.scheduler.due(),
             self._decisions.copies.due(),
             self._controls.due(),
+            self.devices.due(),
             self._repair_at,
             self._stale_places,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -15,6 +16,7 @@ from federation.core.devices.vendor_table import VENDORS
 from federation.core.devices.vendors import Vendors
 from federation.edge.informer import Store
 from federation.edge.resources import Json
+from worker_agent.handshakes import Handshakes
 from worker_agent.nodes import read_node
 from worker_agent.rooms import Rooms
 
@@ -33,11 +35,13 @@ class DeviceNodes:
         ledger: Ledger,
         rooms: Rooms,
         changed: Callable[[], None],
+        clock: Callable[[], float],
         groups: tuple[NodeGroup, ...] = (),
         vendors: Vendors = VENDORS,
     ) -> None:
         self._ledger, self._rooms, self._changed = ledger, rooms, changed
-        self._groups, self._vendors = groups, vendors
+        self._clock, self._groups, self._vendors = clock, groups, vendors
+        self.handshakes = Handshakes(vendors)
         self.on_cards: Callable[[], None] = lambda: None
         self.joined: Callable[[Host], Host] = lambda host: host
         """Adds the cards that a node shows otherwise than by registering them."""
@@ -87,12 +91,20 @@ class DeviceNodes:
         if facts is not None:
             self._seen(None, facts, facts)
 
+    def wake(self, now: float) -> None:
+        """Look at the nodes again of which time may say something."""
+        for name in self.handshakes.overdue(now):
+            self.look_again(name)
+
     def _seen(self, key: object, old: NodeFacts | None, new: NodeFacts | None) -> None:
         if new is None:
             if old is not None:
+                self.handshakes.forget(old.name)
                 self._registered.pop(old.name, None)
                 self._drop(old.name)
             return
+        lost = self.handshakes.lost(new, self._clock())
+        new = replace(new, lost=lost) if lost else new
         reading = read_host(new, self._groups, self._vendors)
         registered = carried(reading, self._registered.get(new.name))
         self._registered[new.name], host = registered, self.joined(registered)

@@ -62,7 +62,9 @@ class Devices:
         self.ledger, self.rooms = Ledger(), Rooms(rules.vendors)
         self.fleet = Fleet(strategy(settings.card_strategy, self._mix))
         news = state.wake.set
-        self.nodes = DeviceNodes(self.ledger, self.rooms, news, settings.node_groups, rules.vendors)
+        self.nodes = DeviceNodes(
+            self.ledger, self.rooms, news, settings.clock, settings.node_groups, rules.vendors
+        )
         self.pods = DevicePods(self.ledger, self.rooms, self.nodes, rules, self._moved, news)
         self.plans: dict[str, Plan] = {}
         """By UID of the Job."""
@@ -307,12 +309,17 @@ class Devices:
             if before is None or known is None or _easier(before, use, known, room):
                 self._eased = True
 
+    def due(self) -> float | None:
+        """When time alone asks for a look."""
+        return self.nodes.handshakes.due()
+
     def take_in(self, now: float) -> set[str]:
         """What happened since the last time; the ClusterQueues to look at again."""
         for lapsed in self.ledger.expire(now):
             log.warning("cards.lapsed", owner=str(lapsed.owner), host=lapsed.host)
         if not self.ready:
             return set()
+        self.nodes.wake(now)
         for job in self._unread:
             self._state.touch(job)
         self._unread.clear()
