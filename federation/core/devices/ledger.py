@@ -163,7 +163,7 @@ class Ledger:
         if pod.ended:
             self.release(pod.uid)
             return
-        self._pods[pod.uid] = pod
+        self._pods[pod.uid] = pod = pod.checked()
         if pod.placed_at > self._now + SKEW:
             self._ahead.add(pod.uid)
         if not pod.gated and (pod.noted() or (pod.seat and self._seats.get(pod.seat))):

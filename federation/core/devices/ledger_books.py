@@ -26,7 +26,7 @@ class Books:
             return
         if old is not None:
             del self.holdings[owner]
-            charged = self._hosts[old.host].remove(old)
+            charged = self._book(old.host).remove(old)
             self.spaces.remove(old.namespace, by_vendor(old, charged))
             self._looked_at(old.host)
         if holding is not None:

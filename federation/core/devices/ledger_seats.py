@@ -6,11 +6,7 @@ That depends on nothing but what is noted on Jobs and pods, in whatever order it
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from federation.core.devices.holding import Replica, Reservation
-
-Key = TypeVar("Key")
 
 ANY = -1
 """Number of the seat of a pod that is not told which it has."""
@@ -20,106 +16,132 @@ class Seats:
     """Seats by Job, and the pods that have them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[int, Reservation]] = {}
-        self._takers: dict[Replica, set[str]] = {}
-        self._unmarked: dict[str, set[str]] = {}
-        self._need: dict[str, int] = {}
-        self._lapsed: set[Replica] = set()
+        self._jobs: dict[str, _Job] = {}
 
-    def get(self, replica: Replica) -> Reservation | None:
+    def get(self, seat: Replica) -> Reservation | None:
         """What was decided for the seat, kept or not. `ANY` has what the first has: where pods
         are not told their seats, all are the same.
         """
-        seats = self._known.get(replica.job, {})
-        return seats[min(seats)] if seats and replica.number == ANY else seats.get(replica.number)
+        job = self._jobs.get(seat.job)
+        if job is None or not job.known:
+            return None
+        return job.known.get(min(job.known) if seat.number == ANY else seat.number)
 
-    def takers(self, replica: Replica) -> frozenset[str]:
+    def takers(self, seat: Replica) -> frozenset[str]:
         """The pods that have the seat."""
-        return frozenset(self._takers.get(replica, ()))
+        job = self._jobs.get(seat.job)
+        return frozenset(job.takers.get(seat.number, ()) if job else ())
 
-    def put(self, replica: Replica, decided: Reservation | None) -> None:
-        """Make a seat known, change it, or forget it."""
-        seats = self._known.setdefault(replica.job, {})
-        if decided is not None:
-            seats[replica.number] = decided
-        else:
-            seats.pop(replica.number, None)
-        if not seats:
-            del self._known[replica.job]
-
-    def need(self, job: str, pods: int) -> None:
-        """How many pods of a Job will hold cards at one time from now on."""
-        if job in self._known:
-            self._need[job] = pods
-
-    def has_lapsed(self, replica: Replica) -> bool:
-        """Whether its deadline has passed."""
-        return replica in self._lapsed
-
-    def lapse(self, replica: Replica, lapsed: bool = True) -> None:
-        """Its deadline has passed, or is another now."""
-        if lapsed:
-            self._lapsed.add(replica)
-        else:
-            self._lapsed.discard(replica)
-
-    def forget(self, job: str) -> None:
-        """The Job has no seats any more."""
-        self._lapsed.difference_update(self.replicas(job))
-        self._known.pop(job, None)
-        self._need.pop(job, None)
-
-    def take(self, pod: str, seat: Replica) -> None:
-        """A pod has a seat, or `ANY` of its Job's."""
-        if seat.number == ANY:
-            self._unmarked.setdefault(seat.job, set()).add(pod)
-        else:
-            self._takers.setdefault(seat, set()).add(pod)
-
-    def leave(self, pod: str, seat: Replica) -> None:
-        """The opposite of `take`."""
-        if seat.number == ANY:
-            _discard(self._unmarked, seat.job, pod)
-        else:
-            _discard(self._takers, seat, pod)
+    def pods(self, seat: Replica) -> frozenset[str]:
+        """The pods that may have the seat."""
+        job = self._jobs.get(seat.job)
+        return self.takers(seat).union(job.takers.get(ANY, ()) if job else ())
 
     def replicas(self, job: str) -> list[Replica]:
         """All seats of a Job."""
-        return [Replica(job, number) for number in self._known.get(job, ())]
+        found = self._jobs.get(job)
+        return [Replica(job, number) for number in found.known] if found else []
 
-    def pods(self, replica: Replica) -> frozenset[str]:
-        """The pods that may have the seat."""
-        return self.takers(replica).union(self._unmarked.get(replica.job, ()))
+    def put(self, seat: Replica, decided: Reservation | None) -> None:
+        """Make a seat known, change it, or forget it."""
+        job = self._job(seat.job)
+        if decided is not None:
+            job.known[seat.number] = decided
+        else:
+            job.known.pop(seat.number, None)
 
-    def kept(self, replica: Replica) -> dict[Replica, Reservation | None]:
-        """What is held for pods to come, of a seat and of all others that hang on whether it is
-        taken.
+    def need(self, job: str, pods: int) -> None:
+        """How many pods of a Job will hold cards at one time from now on."""
+        if job in self._jobs:
+            self._jobs[job].need = pods
+
+    def has_lapsed(self, seat: Replica) -> bool:
+        """Whether its deadline has passed."""
+        return seat.job in self._jobs and seat.number in self._jobs[seat.job].lapsed
+
+    def lapse(self, seat: Replica, lapsed: bool = True) -> None:
+        """Its deadline has passed, or is another now."""
+        if lapsed:
+            self._job(seat.job).lapsed.add(seat.number)
+        else:
+            self._job(seat.job).lapsed.discard(seat.number)
+
+    def forget(self, job: str) -> None:
+        """The Job has no seats any more."""
+        if job in self._jobs:
+            takers = self._jobs.pop(job).takers
+            if takers:
+                self._jobs[job] = _Job(takers)
+
+    def take(self, pod: str, seat: Replica) -> None:
+        """A pod has a seat, or `ANY` of its Job's."""
+        self._job(seat.job).takers.setdefault(seat.number, set()).add(pod)
+
+    def leave(self, pod: str, seat: Replica) -> None:
+        """The opposite of `take`."""
+        job = self._jobs[seat.job]
+        job.takers[seat.number].discard(pod)
+        if not job.takers[seat.number]:
+            del job.takers[seat.number]
+        if not job.takers and not job.known:
+            del self._jobs[seat.job]
+
+    def kept(self, seat: Replica) -> dict[Replica, Reservation | None]:
+        """What is held for pods to come, of a seat that has changed and of all others of which it
+        is not what it was.
         """
-        job = replica.job
-        if replica.number != ANY and job not in self._need and job not in self._unmarked:
-            return {replica: self.get(replica) if self._is_free(replica) else None}
-        chosen = self._chosen(job)
-        known = self._known.get(job, {})
-        found: dict[Replica, Reservation | None] = {
-            Replica(job, number): decided if number in chosen else None
-            for number, decided in known.items()
+        job = self._jobs.get(seat.job)
+        if job is None:
+            return {seat: None}
+        return {
+            Replica(seat.job, number): job.known[number] if number in job.kept else None
+            for number in {*job.choose(seat.number), seat.number}
+            if number != ANY
         }
-        return found if replica.number == ANY else {replica: None, **found}
 
-    def _chosen(self, job: str) -> frozenset[int]:
+    def _job(self, uid: str) -> _Job:
+        job = self._jobs.get(uid)
+        if job is None:
+            job = self._jobs[uid] = _Job({})
+        return job
+
+
+class _Job:
+    """Pods by the number of their seat, seats by number, and which of them are kept."""
+
+    def __init__(self, takers: dict[int, set[str]]) -> None:
+        self.takers = takers
+        self.known: dict[int, Reservation] = {}
+        self.lapsed: set[int] = set()
+        self.need: int | None = None
+        self.kept: set[int] = set()
+        self._all = True
+
+    def choose(self, changed: int) -> set[int]:
+        """Choose which to keep after a seat has changed; the seats for which that is new.
+
+        Where all that are free are kept, before and after, the others need no look.
+        """
+        all_before = self._all
+        self._all = ANY not in self.takers and (self.need is None or self.need >= len(self.known))
+        if self._all and all_before and changed != ANY:
+            now = {changed} if changed in self.known and self._is_free(changed) else set()
+            new = self.kept & {changed} ^ now
+            self.kept ^= new
+            return new
+        chosen = self._first()
+        new = self.kept ^ chosen
+        self.kept = chosen
+        return new
+
+    def _first(self) -> set[int]:
         """The first seats that are free, less those that pods without a mark have."""
-        seats = self.replicas(job)
-        unmarked = len(self._unmarked.get(job, ()))
-        live = unmarked + sum(seat in self._takers for seat in seats)
-        free = sorted(seat.number for seat in seats if self._is_free(seat))[unmarked:]
-        need = self._need.get(job)
-        return frozenset(free if need is None else free[: max(0, need - live)])
+        unmarked = len(self.takers.get(ANY, ()))
+        free = sorted(number for number in self.known if self._is_free(number))[unmarked:]
+        if self.need is None:
+            return set(free)
+        live = unmarked + len(self.known.keys() & self.takers.keys())
+        return set(free[: max(0, self.need - live)])
 
-    def _is_free(self, seat: Replica) -> bool:
-        return seat not in self._takers and seat not in self._lapsed
-
-
-def _discard(sets: dict[Key, set[str]], key: Key, member: str) -> None:
-    sets[key].discard(member)
-    if not sets[key]:
-        del sets[key]
+    def _is_free(self, number: int) -> bool:
+        return number not in self.takers and number not in self.lapsed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from federation.core.devices.cards import Allocation
@@ -48,6 +48,14 @@ class ObservedPod:
     allocation: Allocation = ()
     trouble: str = ""
     asks: Unnamed = field(default_factory=dict)
+
+    def checked(self) -> ObservedPod:
+        """With its trouble, if the allocation is not of these containers."""
+        given, own = len(self.allocation), len(self.roles)
+        if not self.allocation or given == own:
+            return self
+        trouble = self.trouble or f"{given} containers are given cards, the pod has {own}"
+        return replace(self, allocation=(), trouble=trouble)
 
     @property
     def state(self) -> State:

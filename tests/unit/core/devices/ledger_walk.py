@@ -412,6 +412,8 @@ class Walk:
             if self.random.random() < 0.1:
                 node = self.random.choice(HOSTS)
             if node:
+                if decided is not None and len(decided.allocation) != len(pod.roles):
+                    decided = None  # the seats of its job were decided anew, for other pods
                 mine = {"placed_on": node, "allocation": decided.allocation} if decided else {}
                 self.change(uid, node=node, **(mine if self.random.random() < 0.7 else {}))
 

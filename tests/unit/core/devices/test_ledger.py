@@ -353,6 +353,15 @@ def test_after_a_restart_such_a_pod_fences_too() -> None:
     assert books.reserve(reservation("q", SMALL)) == ""
 
 
+def test_an_annotation_of_another_pod_is_none() -> None:
+    """Cards for two containers on a pod of one."""
+    books = ledger()
+    books.observe(seen("p", HALF, node="n", allocation=on("aa", wants((APP, 1), (APP, 2)))))
+
+    assert used(books) == NOTHING
+    assert "2 containers" in books.use("n").fence
+
+
 def test_a_pod_bound_to_another_node_than_it_was_placed_on() -> None:
     """It holds nothing there, and what it holds here is not known."""
     books = Ledger()
