@@ -64,29 +64,29 @@ class HostBook:
 
     def add(self, holding: Holding) -> dict[str, Amount]:
         """Count an owner that is not counted here; what it is charged."""
-        places = holding.occupied()
         charged = holding.charge()
-        for uuid, amount in charged.items():
-            share = Share(amount, places.get(uuid, ()), holding.mutex)
+        for uuid, share in _shares(holding, charged).items():
             self._shares.setdefault(uuid, {})[holding.owner] = share
-            self._amounts[uuid] = self._amounts.get(uuid, _NOTHING).plus(amount)
-        self._touch(charged)
+            self._amounts[uuid] = self._amounts.get(uuid, _NOTHING).plus(share.amount)
+            self._stale.add(uuid)
+        self._use = None
         return charged
 
     def remove(self, holding: Holding) -> dict[str, Amount]:
         """Stop counting an owner; what it was charged. LedgerError if it was not counted so."""
         charged = holding.charge()
-        for uuid, amount in charged.items():
-            share = self._shares[uuid].pop(holding.owner, None)
-            left = self._amounts[uuid].minus(amount)
-            if share is None or share.amount != amount or min(left) < 0:
-                raise LedgerError(f"{self._name}, {uuid}: {holding.owner} gives back {amount}")
+        for uuid, share in _shares(holding, charged).items():
+            counted = self._shares.get(uuid, {}).pop(holding.owner, None)
+            left = self._amounts.get(uuid, _NOTHING).minus(share.amount)
+            if counted != share or min(left) < 0:
+                raise LedgerError(f"{self._name}, {uuid}: {holding.owner} gives back {share}")
             self._amounts[uuid] = left
+            self._stale.add(uuid)
             if not self._shares[uuid]:
                 del self._shares[uuid], self._amounts[uuid]
                 if any(left):
                     raise LedgerError(f"{self._name}, {uuid}: {left} is held by nobody")
-        self._touch(charged)
+        self._use = None
         return charged
 
     def fence(self, card: str, key: str, why: str) -> bool:
@@ -102,7 +102,8 @@ class HostBook:
             del fences[key]
         if not fences:
             del self._fences[card]
-        self._touch((card,))
+        self._stale.add(card)
+        self._use = None
         return True
 
     def unnamed(self, owner: Owner, cards: Unnamed) -> bool:
@@ -128,10 +129,6 @@ class HostBook:
             self._stale.clear()
             self._use = self._whole_use(self.host)
         return self._use
-
-    def _touch(self, cards: Mapping[str, Amount] | tuple[str, ...]) -> None:
-        self._stale.update(cards)
-        self._use = None
 
     def _refresh(self, uuid: str) -> None:
         shares = self._shares.get(uuid, {})
@@ -167,6 +164,17 @@ class HostBook:
 
 
 _NOTHING = Amount()
+
+
+def _shares(holding: Holding, charged: Mapping[str, Amount]) -> dict[str, Share]:
+    """By card: what an owner is charged, and places that it keeps without being charged."""
+    places = holding.occupied()
+    return {
+        uuid: Share(
+            charged.get(uuid, _NOTHING), places.get(uuid, ()), holding.mutex and uuid in charged
+        )
+        for uuid in {**charged, **places}
+    }
 
 
 def _takes(card: Card, vendor: str, profile: str, uses: Mapping[str, CardUse]) -> bool:

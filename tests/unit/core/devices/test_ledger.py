@@ -446,6 +446,18 @@ def test_places_on_a_mig_card_that_cannot_be(starts: list[int | None], fenced: b
     assert bool(use.fence) == fenced
 
 
+def test_the_place_of_an_init_container_is_kept() -> None:
+    """Though it is not charged any more once it has ended: the instance is there."""
+    books = ledger(MIG_CARD)
+    place = ((Grant("a", NVIDIA, 4864, 15, Slice("1g", 0, 1)),), ())
+    pod = seen("p", wants((INIT, 4864), (APP, 0)), node="n", init_done=True, allocation=place)
+    books.observe(pod)
+    use = books.use("n").use("a")
+    assert (use.amount, use.slices, use.fence) == (NOTHING, (Slice("1g", 0, 1),), "")
+    books.release("p")
+    assert books.use("n").uses == {}
+
+
 def test_cards_that_nobody_named() -> None:
     """A plain device plugin hands out whole cards: so many of them are in use, any of them."""
     whole = [card(uuid, mode="whole", slots=1) for uuid in "abc"]

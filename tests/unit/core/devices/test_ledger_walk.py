@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from federation.core.devices.cards import Amount
+from federation.core.devices.cards import Amount, Slice
 from federation.core.devices.holding import Holding
 from federation.core.devices.ledger import Ledger
 from federation.core.devices.ledger_spaces import by_vendor
@@ -31,6 +31,8 @@ def agrees(ledger: Ledger, world: World, memory: Memory) -> None:
         for uuid, held in use.uses.items():
             assert held.amount == counted.get((name, uuid), (0, 0, 0))
             assert min(held.amount) >= 0
+            places = [places_on(owner, uuid) for owner in expected.values() if owner.host == name]
+            assert sorted(held.slices) == sorted(place for own in places for place in own)
             assert held.closed == any(
                 owner.mutex and uuid in owner.charge()
                 for owner in expected.values()
@@ -38,6 +40,12 @@ def agrees(ledger: Ledger, world: World, memory: Memory) -> None:
             )
     assert sorted(ledger.hosts()) == sorted(world.hosts)
     assert ledger.totals("team") == total(expected.values())
+
+
+def places_on(held: Holding, uuid: str) -> set[Slice]:
+    """Where a pod has instances on a MIG card, as long as it lives."""
+    grants = [grant for grants in held.allocation for grant in grants if grant.uuid == uuid]
+    return {grant.slice for grant in grants if grant.slice is not None}
 
 
 def total(holdings: object) -> dict[str, Amount]:
