@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from federation.api.names import Pin
 from federation.core.devices.holding import Holding, Replica
 from federation.core.devices.ledger import Ledger
 from federation.core.devices.plan_note import PlanNoteError
+from federation.core.policies import ResourceRules
 from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.informer import Key
 from federation.edge.kube import KubeClient
@@ -30,6 +32,8 @@ from worker_agent.rooms import Amounts, Rooms
 
 Json = dict[str, Any]
 
+RULES = ResourceRules()
+"""Names of cards are HAMi's own: how a worker is configured is not to be seen from outside."""
 CLAIMS_TAKE_S = 5.0
 """Seconds to wait for resource claims: not every cluster serves them, nor may everybody read."""
 
@@ -39,8 +43,10 @@ class CardBook:
 
     def __init__(self, client: KubeClient) -> None:
         self.ledger, self.rooms = Ledger(), Rooms()
-        self.nodes = DeviceNodes(self.ledger, self.rooms, _nothing)
-        self.pods = DevicePods(self.ledger, self.rooms, self.nodes, lambda job: None, _nothing)
+        self.nodes = DeviceNodes(self.ledger, self.rooms, _nothing, time.time)
+        self.pods = DevicePods(
+            self.ledger, self.rooms, self.nodes, RULES, lambda job: None, _nothing
+        )
         self.problem = ""
         self._catalog = ClaimCatalog(client, _nothing)
         self._claims = DeviceClaims(self.ledger, self._catalog, self.nodes)
@@ -74,7 +80,7 @@ class CardBook:
             return  # no agent could read it either
         self.ledger.recall(plan.reservations(facts.uid, float("inf")))
         self.ledger.need(facts.uid, needed(facts))
-        requests = shape_of(job["spec"]["template"]).requests
+        requests = shape_of(job["spec"]["template"], RULES).requests
         self._seats |= {Replica(facts.uid, n): requests for n in range(len(plan.seats))}
 
     async def take_claims(self) -> None:

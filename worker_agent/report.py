@@ -10,7 +10,6 @@ import structlog
 
 from federation.api.names import FEDQ_API
 from federation.api.report_placement import flavors_to_wire, placement_to_wire
-from federation.core.devices.vendor_table import VENDORS
 from federation.core.policies import StopPolicy
 from federation.core.quota import quotas_of
 from federation.core.types import ClusterQueue
@@ -70,8 +69,9 @@ class Reporter:
 
     def _counts_cards(self) -> bool:
         """Whether any queue gives cards, or shares of them."""
+        vendors = self._agent.devices.vendors
         return any(
-            VENDORS.of_resource(resource) is not None
+            vendors.of_resource(resource) is not None
             for queue in self._catalog.queues.values()
             for group in queue.groups
             for resource in group.covered

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from federation.api.worker_report import (
+    MOST,
     CardKind,
     NodeSite,
     ReportedFlavor,
@@ -33,7 +34,7 @@ def placement_to_wire(classes: Classes) -> Json:
 
 
 def _class(one: NodeClass) -> Json:
-    out: Json = {"free": list(one.free), "cards": one.cards}
+    out: Json = {"free": [max(-MOST, min(n, MOST)) for n in one.free], "cards": one.cards}
     if one.site:
         out["site"] = one.site
     if one.count != 1:

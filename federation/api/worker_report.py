@@ -14,7 +14,10 @@ from federation.api.names import FEDQ_API
 Amount = Annotated[str, Field(max_length=20, pattern=r"^-?[0-9]+$")]
 """An integer in base units as a string: milli for cpu, plain units (bytes, cards) otherwise."""
 
-Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1, json_schema_extra={"format": "int64"})]
+MOST = 2**53
+"""The largest number that is told: a schema checks bounds as floats."""
+
+Whole = Annotated[int, Field(ge=-MOST, le=MOST, json_schema_extra={"format": "int64"})]
 
 
 class ReportedLocalQueue(WireModel):
@@ -113,7 +116,7 @@ class NodeClass(WireModel):
 
     count: Count = 1
     site: Count = 0
-    free: list[Int64] = Field(default_factory=list)
+    free: list[Whole] = Field(default_factory=list)
     cards: Annotated[str, Field(max_length=65536)] = ""
 
 
