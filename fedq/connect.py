@@ -101,6 +101,12 @@ def _of_rig(context: str, files: list[str]) -> Path | None:
     return path if path.is_file() else None
 
 
+def of_context(name: str) -> Target | None:
+    """The cluster of a context, if a kubeconfig of the person has one of that name."""
+    found = next((file for file in _files(None) if name in _contexts(_config(file))), None)
+    return None if found is None else Target(load_endpoint(Path(found), name))
+
+
 def _files(kubeconfig: Path | None) -> list[str]:
     """Where kubectl looks for contexts."""
     chosen = os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")

@@ -60,16 +60,23 @@ async def of(cluster: Cluster, names: Sequence[str] = ()) -> list[Member]:
             f"there is no cluster {missing[0]}", todo=f"There are {', '.join(sorted(objects))}."
         )
     wanted = sorted(set(names) or objects)
-    return [Member(name, await _target(client, name, objects[name])) for name in wanted]
+    return [Member(name, await _target(cluster, name, objects[name])) for name in wanted]
 
 
-async def _target(client: KubeClient, name: str, obj: MultiKueueCluster) -> Target | ApiError:
+async def _target(cluster: Cluster, name: str, obj: MultiKueueCluster) -> Target | ApiError:
+    """As the person asking, where a kubeconfig of theirs has a context of the cluster's name; else
+    as the manager, which may not read nodes and pods unless it was allowed to.
+    """
+    if cluster.rig is not None and name in cluster.rig.workers:
+        return Target(parse_untrusted(cluster.rig.kubeconfig(name).read_bytes(), name))
+    if (own := connect.of_context(name)) is not None:
+        return own
     source = obj.spec.cluster_source
     config = source.kube_config if source else None
     if config is None or config.location_type != "Secret":
         return ConfigError("its kubeconfig is in no Secret that could be read from here")
     try:
-        data = await _secret(client, config.location)
+        data = await _secret(cluster.client, config.location)
         return Target(parse_untrusted(base64.b64decode(data), name))
     except (ApiError, binascii.Error) as error:
         return error if isinstance(error, ApiError) else ConfigError(str(error))

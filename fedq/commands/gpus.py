@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from federation.edge.errors import ApiError
+from federation.edge.errors import ApiError, Forbidden
 from fedq import connect, members
 from fedq.cardbook import CardBook, read_cards
 from fedq.connect import Cluster, ContextOption, KubeconfigOption
-from fedq.errors import FAILED, CommandError, from_api
+from fedq.errors import FAILED, CommandError
 from fedq.gpubars import draw, safe
 from fedq.gpuview import NodeView
 from fedq.members import Member
@@ -41,8 +41,7 @@ def gpus(
     nodes: list[NodeView] = []
     for member, book in results:
         if isinstance(book, ApiError):
-            where = f"cluster {safe(member.name)}" if member.name else "the cluster"
-            typer.echo(f"{where} could not be read: {safe(str(from_api(book)))}", err=True)
+            typer.echo(_unread(member, book), err=True)
             continue
         if book.problem:
             typer.echo(safe(f"{member.name} {book.problem}".lstrip()), err=True)
@@ -58,6 +57,18 @@ async def _book(member: Member) -> CardBook | ApiError:
             return await read_cards(client)
     except ApiError as error:
         return error
+
+
+def _unread(member: Member, error: ApiError) -> str:
+    where = f"cluster {safe(member.name)}" if member.name else "the cluster"
+    why = safe(" ".join(str(error).split()))
+    hint = ""
+    if member.name and isinstance(error, Forbidden):
+        hint = (
+            f": the manager's access does not reach nodes and pods; name a context of your own"
+            f" kubeconfig {safe(member.name)}, or use --context"
+        )
+    return f"{where} could not be read: {why}{hint}"
 
 
 def _print(nodes: list[NodeView], node: str, output: Output) -> None:

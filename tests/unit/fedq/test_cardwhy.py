@@ -133,6 +133,7 @@ def test_on_the_management_cluster_all_workers_are_asked(
         return KubeClient(target.endpoint, transport=workers.get(target.endpoint.name, kube))
 
     monkeypatch.setattr(connect, "open_client", client)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
     give_waiting(kube, ask("a", 40_000), "WaitingForQuota", "NoCluster")
 
     said = " ".join(fedq("why", "a").stdout.split())

@@ -6,6 +6,7 @@ import base64
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from federation.core.devices.plan_note import Seat, encode_plan
 from federation.core.types import Admission, PodSetAssignment
 from federation.edge import resources as r
 from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import Endpoint
 from federation.jobs.admission_note import encode_admission
 from fedq import connect
 from fedq.gpubars import BAR, bar_of, draw
@@ -127,6 +129,7 @@ def test_all_workers_of_a_management_cluster(
         return KubeClient(target.endpoint, transport=workers.get(target.endpoint.name, kube))
 
     monkeypatch.setattr(connect, "open_client", client)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
     for name in ("east", "west", "gone"):
         give_cluster(kube, name, status="True")
         spec = {"spec": {"clusterSource": {"kubeConfig": {"location": name}}}}
@@ -146,6 +149,26 @@ def test_all_workers_of_a_management_cluster(
     one = fedq("gpus", "--cluster", "west")
     assert (one.exit_code, "east" in one.stdout) == (0, False)
     assert "there is no cluster nix" in fedq("gpus", "--cluster", "nix").stderr
+
+
+def test_who_has_a_context_of_the_clusters_name_asks_as_himself(
+    fedq: Fedq, kube: FakeKube, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_bytes(kubeconfig("east"))
+    monkeypatch.setenv("KUBECONFIG", f"/nowhere:{tmp_path}/config")
+    east = FakeKube(namespaces=("team",))
+    give_node(east, "east-0", 1)
+    give_cluster(kube, "east", status="True")  # its Secret is not there
+
+    def client(target: connect.Target) -> KubeClient:
+        return KubeClient(
+            Endpoint("https://fake", name="e"),
+            transport=east if "east" in target.endpoint.server else kube,
+        )
+
+    monkeypatch.setattr(connect, "open_client", client)
+    result = fedq("gpus")
+    assert (result.exit_code, "east-0" in result.stdout) == (0, True), result.output
 
 
 def kubeconfig(name: str) -> bytes:
