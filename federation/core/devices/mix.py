@@ -11,6 +11,8 @@ from federation.core.devices.wants import CardWants
 
 USUAL_SHARE = 0.95
 """Popular shapes are counted until they make up this share of all pods, as FGD was published."""
+MOST_SHAPES, MOST_PODS = 1024, 50_000
+"""Beyond these a mix forgets: it is to know what is usual now, in bounded memory and time."""
 _GROWTH = 1.25
 _FIRST = 16
 
@@ -55,10 +57,19 @@ class Mix:
         for seen in typical(shape):
             self._counts[seen] += 1
             self._total += 1
+        if len(self._counts) > MOST_SHAPES or self._total > MOST_PODS:
+            self._age()
         if self._total >= self._due:
             self._due = self._total * _GROWTH
             self.version += 1
             self._publish()
+
+    def _age(self) -> None:
+        """What was asked long ago counts half, and rare shapes are forgotten."""
+        kept = sorted(self._counts.items(), key=lambda pair: pair[1], reverse=True)
+        self._counts = Counter({s: max(1, n // 2) for s, n in kept[: MOST_SHAPES // 2]})
+        self._total = sum(self._counts.values())
+        self._due = self._total
 
     def _publish(self) -> None:
         self.usual: Usual = _usual(self._counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from federation.core.devices.mix import Mix, typical
+from federation.core.devices.mix import MOST_PODS, MOST_SHAPES, Mix, typical
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants
 from tests.unit.core.devices.fleets import shape
 
@@ -49,3 +49,17 @@ def test_a_fixed_mix_learns_nothing() -> None:
         mix.learn(shape())
     assert (mix.version, len(mix.all)) == (0, 1)
     assert Mix().usual == ()
+
+
+def test_what_is_rare_and_what_is_old_is_forgotten() -> None:
+    mix, common, later = Mix(), shape(), shape(mib=1)
+    for number in range(MOST_SHAPES * 2):
+        mix.learn(shape(mib=number + 2))
+        mix.learn(common)
+    assert len(mix.all) <= MOST_SHAPES
+    assert max(mix.all, key=lambda pair: pair[1])[0].wants == common.wants.containers[0].cards[0]
+
+    for _ in range(MOST_PODS + MOST_PODS // 2):
+        mix.learn(later)
+    weights = {one.wants.memory_mib: weight for one, weight in mix.all if one.wants}
+    assert weights[1] > 0.9
