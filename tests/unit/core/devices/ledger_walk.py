@@ -140,7 +140,7 @@ def _held(
         pod.uid,
         pod.namespace,
         where,
-        pod.roles,
+        pod.roles if told or decided is None else decided.wants.roles,
         pod.allocation if told or decided is None else decided.allocation,
         state,
         None if pod.node else pod.placed_at + UNBOUND_FOR,
@@ -434,6 +434,7 @@ class Walk:
                 self.memory.last |= {uid: held[uid]} if uid in held else {}
                 self.hear()
                 self.change(uid, trouble="broken")
+                self.hear()
 
     def do_end(self) -> None:
         """A pod ends well or not, or is deleted; some are deleted after they ended."""
