@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from federation.core.devices.allocation_note import BIND_PHASE, BIND_TIME, NODE
 from federation.core.devices.ledger import Ledger
 from federation.core.policies import ResourceRules
+from federation.edge.deletions import Deletions
 from federation.edge.informer import Key, key_of
 from federation.edge.resources import Json
 from worker_agent.device_nodes import DeviceNodes
@@ -14,6 +15,7 @@ from worker_agent.device_pods import Shape, ended, job_of, observed, seconds, sh
 from worker_agent.rooms import Rooms
 
 ALLOCATING = "allocating"
+_SHAPES_KEPT = 4096
 
 
 class DevicePods:
@@ -38,6 +40,7 @@ class DevicePods:
         self._job_of: dict[str, str] = {}
         self._by_job: dict[str, dict[str, Json]] = {}
         self._versions: dict[str, int] = {}
+        self._left = Deletions()
         self.keys: dict[str, Key] = {}
         """Namespace and name of each pod, by UID."""
         self.allocating: dict[str, tuple[str, float]] = {}
@@ -53,7 +56,7 @@ class DevicePods:
         """See Handler."""
         present = {item["metadata"]["uid"] for item in items}
         for uid in self.keys.keys() - present:
-            self._forget(uid)
+            self._leave(uid, int(resource_version))
         self._ledger.retain(present)
         for item in items:
             self.on_event("MODIFIED", item)
@@ -65,10 +68,10 @@ class DevicePods:
         if before != uid:
             if version < self._versions.get(before, 0):
                 return
-            self._forget(before)
+            self._leave(before, version)
         if type == "DELETED" or ended(obj):
-            self._forget(uid)
-        elif version > self._versions.get(uid, 0):
+            self._leave(uid, version)
+        elif not self._left.covers(uid, version) and version > self._versions.get(uid, 0):
             self._see(uid, obj)
             self._versions[uid] = version
 
@@ -77,6 +80,8 @@ class DevicePods:
         if known is None:
             self._uid_of[key_of(pod)], self.keys[uid] = uid, key_of(pod)
             found = shape_of(pod, self._rules)
+            if len(self._alike) >= _SHAPES_KEPT:
+                self._alike.clear()
             known = self._shapes[uid] = self._alike.setdefault(found, found)
         node = pod["spec"].get("nodeName", "")
         if known.wants or known.trouble:
@@ -114,6 +119,14 @@ class DevicePods:
                 self._moved(job)
         self._freed()
 
+    def _leave(self, uid: str, version: int) -> None:
+        """A pod has ended or is gone; what is older is no news of it."""
+        self._left.note(uid, version)
+        shape = self._shapes.get(uid)
+        if shape is not None and (shape.wants or shape.trouble):
+            self._ledger.release(uid)
+        self._forget(uid)
+
     def _forget(self, uid: str) -> None:
         key = self.keys.pop(uid, None)
         if key is not None and self._uid_of.get(key) == uid:
@@ -121,7 +134,6 @@ class DevicePods:
         self._shapes.pop(uid, None)
         self._versions.pop(uid, None)
         self._rooms.drop(uid)
-        self._ledger.release(uid)
         self._served(uid)
         job = self._job_of.pop(uid, "")
         if job:

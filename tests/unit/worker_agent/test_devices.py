@@ -13,7 +13,13 @@ from federation.api.names import Mirror, Pin
 from federation.core.topology import HOSTNAME
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
-from federation.edge.resources import NODES, PODS, WORKER_REPORTS
+from federation.edge.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    NODES,
+    PODS,
+    RESOURCE_FLAVORS,
+)
 from federation.jobs.eviction_note import Eviction
 from fedq.rig.gpus import REGISTER, cards
 from tests.reference.card_watch import CardWatch
@@ -467,3 +473,62 @@ async def test_notes_of_schedulers_in_a_template_are_not_taken() -> None:
         await until(lambda: worker.started("a"))
         notes = worker.template("a")["metadata"]["annotations"]
         assert notes == {"mine": "stays", USE: "GPU-n0-0"}
+
+
+async def test_the_answer_to_a_write_that_comes_after_the_end_brings_no_pod_back() -> None:
+    worker = Cards(nodes=1, of=1)
+    async with worker.running() as agent:
+        worker.add(asks("a", gpu=1))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        (pod,) = worker.pods("a")
+        await until(lambda: agent.devices.pods.keys)
+        worker.fake.delete(PODS, pod["metadata"]["name"], "team")
+        await until(lambda: not agent.devices.pods.keys)
+        agent.devices.pods.on_event("MODIFIED", pod)
+        assert not agent.devices.pods.keys
+        worker.end("a")
+        await until(lambda: not list(agent.devices.ledger.holdings()))
+
+
+async def test_the_next_flavor_is_tried_for_cards() -> None:
+    """Quota is there in both, cards only in the second."""
+    worker = Cards(nodes=1, of=1)
+    worker.node("t0", 1, card="t4")
+    flavor = support.custom("ResourceFlavor", "g", {"nodeLabels": {"card": "t4"}})
+    worker.fake.create(RESOURCE_FLAVORS, flavor)
+    quotas = [{"name": "nvidia.com/gpu", "nominalQuota": 10}]
+    group = {
+        "coveredResources": ["nvidia.com/gpu"],
+        "flavors": [{"name": name, "resources": quotas} for name in ("f", "g")],
+    }
+    worker.fake.merge(CLUSTER_QUEUES, "cq", {"spec": {"resourceGroups": [group]}})
+    async with worker.running():
+        for name in ("a", "b", "c"):
+            worker.add(asks(name, gpu=1))
+            await worker.at_rest()
+        await until(lambda: worker.started("a") and worker.started("b"))
+        hosts = {worker.template(n)["spec"]["nodeSelector"][HOSTNAME] for n in ("a", "b")}
+        assert hosts == {"n0", "t0"}
+        await until(lambda: "fits on no card" in worker.why("c"))
+
+
+async def test_seats_are_kept_while_checks_are_awaited() -> None:
+    """Reserved with the quota, noted on the Job, and used by the start."""
+    worker = Cards(nodes=1, of=1)
+    check = support.custom("AdmissionCheck", "chk", {"controllerName": "example.com/c"})
+    worker.fake.create(ADMISSION_CHECKS, check)
+    active = {"status": {"conditions": [{"type": "Active", "status": "True", "reason": "Active"}]}}
+    worker.fake.merge(ADMISSION_CHECKS, "chk", active, status=True)
+    worker.fake.merge(CLUSTER_QUEUES, "cq", {"spec": {"admissionChecks": ["chk"]}})
+    async with worker.running() as agent:
+        worker.add(asks("a", gpu=1))
+        await until(lambda: worker.note_of("a", Mirror.RESERVATION))
+        assert Pin.DEVICES.value in worker.get("a")["metadata"]["annotations"]
+        worker.add(asks("b", gpu=1))
+        await until(lambda: "fits on no card" in worker.why("b"))
+        assert not worker.started("a")
+        assert len(list(agent.devices.ledger.holdings())) == 1
+    async with worker.running() as agent:
+        await until(lambda: len(list(agent.devices.ledger.holdings())) == 1)
+        await until(lambda: "fits on no card" in worker.why("b"))
