@@ -19,6 +19,7 @@ from federation.edge.resources import (
     NODES,
     PODS,
     RESOURCE_FLAVORS,
+    WORKER_REPORTS,
 )
 from federation.jobs.eviction_note import Eviction
 from fedq.rig.gpus import REGISTER, cards
