@@ -19,6 +19,9 @@ MOST = 2**53
 
 Whole = Annotated[int, Field(ge=-MOST, le=MOST, json_schema_extra={"format": "int64"})]
 
+Slices = Annotated[int, Field(ge=0, le=16, json_schema_extra={"format": "int32"})]
+"""Memory slices of a MIG card; real ones have 4 or 8."""
+
 
 class ReportedLocalQueue(WireModel):
     """A LocalQueue of the worker."""
@@ -80,8 +83,8 @@ class ReportedProfile(WireModel):
     name: str
     memory_mib: Annotated[Count, Field(alias="memoryMiB")]
     cores: Count
-    slices: Count
-    placements: list[Count] = Field(default_factory=list)
+    slices: Slices
+    placements: list[Slices] = Field(default_factory=list, max_length=256)
 
 
 class CardKind(WireModel):
@@ -93,7 +96,7 @@ class CardKind(WireModel):
     cores: Count
     slots: Count
     mode: str
-    profiles: list[ReportedProfile] = Field(default_factory=list)
+    profiles: list[ReportedProfile] = Field(default_factory=list, max_length=64)
     sizes: list[Count] = Field(default_factory=list)
 
 

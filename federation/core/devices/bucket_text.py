@@ -14,13 +14,14 @@ from typing import Final, NamedTuple
 
 from federation.core.devices.cards import Amount, Card, CardUse, Slice
 
-MOST_CARDS: Final = 1024
-"""On one node; a text that tells of more is not believed."""
+MOST_CARDS: Final = 128
+"""On one node; those with more are not told, and a text that tells of more is not believed."""
 
 _TOKEN: Final = re.compile(
     r"(?:(\d{1,4})\*)?(\d{1,4})(?:@(-?\d{1,4}))?"
     r"(?::(-?\d{1,12})/(-?\d{1,9})/(-?\d{1,9}))?(?:\[([\d.,]+)\])?(!)?"
 )
+_TIMES: Final = re.compile(r"(\d{1,4})\*")
 _PLACE: Final = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})")
 
 
@@ -91,6 +92,11 @@ def decode(text: str, kinds: Sequence[Card]) -> tuple[CardState, ...]:
         if len(cards) > MOST_CARDS:
             raise ValueError(f"more than {MOST_CARDS} cards on one node")
     return tuple(cards)
+
+
+def width(text: str) -> int:
+    """How many cards a text tells of, right or wrong."""
+    return sum(int(found[1]) if (found := _TIMES.match(piece)) else 1 for piece in text.split())
 
 
 def _places(text: str, kind: Card) -> Iterator[Slice]:

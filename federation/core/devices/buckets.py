@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from federation.core.devices.bucket_labels import Labels
 from federation.core.devices.bucket_steps import COARSEST, Told, coarser
-from federation.core.devices.bucket_text import encode, state_of
+from federation.core.devices.bucket_text import MOST_CARDS, encode, state_of
 from federation.core.devices.cards import Card, HostUse
 from federation.core.devices.fleet_kinds import Kinds
 from federation.core.devices.fleet_types import Room
@@ -87,6 +87,7 @@ class Buckets:
     _kinds: Kinds = field(default_factory=Kinds)
     _labels: Labels = field(default_factory=Labels)
     _hosts: dict[str, _Host] = field(default_factory=dict)
+    _odd: set[str] = field(default_factory=set)
     _counts: Counter[_Key] = field(default_factory=Counter)
     _sites: dict[Site, int] = field(default_factory=dict)
     _step: int = 0
@@ -94,6 +95,10 @@ class Buckets:
 
     def put(self, name: str, use: HostUse, room: Room) -> None:
         """Add a host, or say how it is now."""
+        if len(use.host.cards) > MOST_CARDS:
+            self.drop(name)
+            self._odd.add(name)
+            return
         before = self._hosts.get(name)
         number = {card.uuid: n for n, card in enumerate(use.host.cards)}
         links = tuple(
@@ -113,11 +118,13 @@ class Buckets:
             return
         self._labels.change(before.site.labels if before else (), site.labels)
         self._uncount(before)
+        self._odd.discard(name)
         self._hosts[name] = _Host(site, told)
         self._count(self._hosts[name])
 
     def drop(self, name: str) -> None:
         """Forget a host; unknown ones are ignored."""
+        self._odd.discard(name)
         host = self._hosts.pop(name, None)
         if host is not None:
             self._labels.change(host.site.labels, ())
@@ -191,7 +198,7 @@ class Buckets:
             resources,
             tuple(classes),
             self._labels.omitted,
-            len(self._hosts) - sum(one.count for one in classes),
+            len(self._odd) + len(self._hosts) - sum(one.count for one in classes),
         )
 
 

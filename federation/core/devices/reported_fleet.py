@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from federation.core.devices.bucket_text import CardState, decode
+from federation.core.devices.bucket_text import CardState, decode, width
 from federation.core.devices.buckets import Classes, Site
 from federation.core.devices.cards import Card, CardUse, Host, HostUse
 from federation.core.devices.fleet import Fleet
@@ -25,6 +25,8 @@ Gang = Sequence[tuple[Shape, int]]
 
 MOST_HOSTS: Final = 50_000
 """In one report; of more it is not believed."""
+MOST_CARDS: Final = 2_000_000
+"""In one report, were all hosts as wide as the widest: so much room is taken for them."""
 CLOSED: Final = "the report says that it takes nothing new"
 
 _Key = tuple[Site, tuple[int, ...], str]
@@ -151,8 +153,9 @@ def _counts(classes: Classes) -> dict[_Key, int]:
             raise ValueError("a class of nodes does not fit the lists of sites and resources")
         key = (classes.sites[one.site], one.free, one.cards)
         wanted[key] = wanted.get(key, 0) + one.count
-    if sum(wanted.values()) > MOST_HOSTS:
-        raise ValueError(f"it tells of more than {MOST_HOSTS} nodes with cards")
+    hosts, widest = sum(wanted.values()), max((width(key[2]) for key in wanted), default=0)
+    if hosts > MOST_HOSTS or hosts * widest > MOST_CARDS:
+        raise ValueError(f"it tells of {hosts} nodes with up to {widest} cards: too many")
     return wanted
 
 

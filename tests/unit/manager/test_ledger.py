@@ -218,6 +218,10 @@ def test_a_report_with_cards_that_cannot_be_read_says_so() -> None:
     odd["status"]["placement"]["classes"][0]["cards"] = "9"
     ledger.report(odd)
     assert "'9' tells of no card" in ledger.unreadable
+    odd = cards_report(101)
+    odd["status"]["placement"]["sites"] = [{"links": [0, 1, 600, 1]}]
+    ledger.report(odd)
+    assert "cannot be read" in ledger.unreadable
     ledger.report(cards_report(102))
     assert ledger.unreadable == ""
     assert seat(ledger) is not None

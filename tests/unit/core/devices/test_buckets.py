@@ -144,7 +144,7 @@ def test_the_text_of_a_card_is_read_back(card: Card, use: CardUse) -> None:
         "0:1/101/1",
         "0[0.0.1]",
         "2000*0",
-        "600*0 600*0",
+        "100*0 29*0",
         "-1",
         "0:1/1/1!!",
         "0\x00",
@@ -202,6 +202,17 @@ def test_what_is_counted_step_by_step_is_what_a_new_count_finds(
 
 def _plain(use: HostUse) -> str:
     return repr([(card, use.use(card.uuid)) for card in use.host.cards])
+
+
+def test_a_node_with_absurdly_many_cards_is_left_out_and_counted() -> None:
+    made = buckets_of([(host("a", 128), ROOM), (host("b", 129), ROOM)])
+    found = made.classes(LIMIT)
+    assert ([one.cards for one in found.classes], found.unlisted) == (["128*0"], 1)
+    made.put("n00001", host("b", 2), ROOM)
+    assert made.classes(LIMIT).unlisted == 0
+    made.put("n00001", host("b", 129), ROOM)
+    made.drop("n00001")
+    assert made.classes(LIMIT).unlisted == 0
 
 
 # Labels
@@ -367,6 +378,8 @@ def test_a_report_that_cannot_be_true_changes_nothing() -> None:
         replace(one, site=1),
         replace(one, free=(1,)),
         replace(one, cards="7"),
+        replace(one, count=40_000, cards="100*0"),
+        replace(one, cards="129*0"),
     ):
         with pytest.raises(ValueError, match=r"nodes|class|card"):
             found.report(replace(good, classes=(odd,)))
