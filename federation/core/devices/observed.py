@@ -65,7 +65,9 @@ class ObservedPod:
         return State.RUNNING if self.started else State.BOUND
 
     def noted(self) -> Holding | None:
-        """What its annotations say that it holds; None if they do not say."""
+        """What its annotations say that it holds, with the deadline that it has if it is not bound;
+        None if they do not say.
+        """
         if not self.placed_on or not any(self.allocation):
             return None
         return Holding(
@@ -75,7 +77,7 @@ class ObservedPod:
             self.roles,
             self.allocation,
             self.state,
-            None if self.node else self.placed_at + UNBOUND_FOR,
+            self.placed_at + UNBOUND_FOR,
             self.mutex,
             self.init_done,
         )

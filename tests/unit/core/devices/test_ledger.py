@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from federation.core.devices.cards import Amount, Card, Grant, MigProfile, Slice
@@ -450,12 +453,50 @@ def test_the_place_of_an_init_container_is_kept() -> None:
     """Though it is not charged any more once it has ended: the instance is there."""
     books = ledger(MIG_CARD)
     place = ((Grant("a", NVIDIA, 4864, 15, Slice("1g", 0, 1)),), ())
-    pod = seen("p", wants((INIT, 4864), (APP, 0)), node="n", init_done=True, allocation=place)
-    books.observe(pod)
+    pod = wants((INIT, 4864), (APP, 0), mutex=True)
+    books.observe(seen("p", pod, node="n", init_done=True, allocation=place))
     use = books.use("n").use("a")
     assert (use.amount, use.slices, use.fence) == (NOTHING, (Slice("1g", 0, 1),), "")
+    assert not use.closed
     books.release("p")
     assert books.use("n").uses == {}
+
+
+def test_an_app_may_have_the_place_of_its_init_container() -> None:
+    """HAMi gives it so; others may not."""
+    books = ledger(MIG_CARD)
+    both = tuple((Grant("a", NVIDIA, 4864, 15, place),) for place in [Slice("1g", 0, 1)] * 2)
+    books.observe(seen("p", wants((INIT, 4864), (APP, 4864)), node="n", allocation=both))
+
+    use = books.use("n").use("a")
+    assert (use.amount.slots, use.slices, use.fence) == (1, (Slice("1g", 0, 1),), "")
+
+
+@pytest.mark.parametrize(
+    ("other", "profile", "taken"),
+    [
+        pytest.param({"mode": "whole"}, "", True, id="a whole card"),
+        pytest.param({"mode": "whole", "vendor": "MLU"}, "", False, id="another vendor"),
+        pytest.param({"mode": "hami-core"}, "", False, id="shared by software"),
+        pytest.param({"mode": "mig-instance"}, "", False, id="an instance is no card"),
+        pytest.param({"mode": "whole"}, "1g", False, id="a card is no instance"),
+        pytest.param(
+            {"mode": "mig-instance", "profiles": MIG_CARD.profiles}, "1g", True, id="an instance"
+        ),
+        pytest.param(
+            {"mode": "mig-instance", "profiles": MIG_CARD.profiles}, "2g", False, id="another size"
+        ),
+    ],
+)
+def test_which_cards_a_plain_device_plugin_hands_out(
+    other: dict[str, Any], profile: str, taken: bool
+) -> None:
+    """If there is none of the kind, nobody knows what the pod has."""
+    books = ledger(replace(card("a"), slots=1, **other))
+    books.observe(seen("p", WHOLE, allocation=(), node="n", asks={(NVIDIA, profile): 1}))
+
+    use = books.use("n")
+    assert (use.use("a").amount.slots, not use.fence) == ((1, True) if taken else (0, False))
 
 
 def test_cards_that_nobody_named() -> None:
