@@ -26,15 +26,15 @@ from statistics import median
 from typing import Any
 
 from federation.core.devices.cards import Card, CardUse, Host, HostUse
-from federation.core.devices.charge import charge
-from federation.core.devices.fit import find
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
-from federation.core.devices.holding import Reservation
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.misfit import Misfit
-from federation.core.devices.mix import Mix
-from federation.core.devices.strategies.named import DEFAULT, STRATEGIES, strategy
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies.named import DEFAULT, STRATEGIES, strategy
+from federation.core.devices.fleet.types import NoPlace, Placement, Room, Shape
+from federation.core.devices.host.fit import find
+from federation.core.devices.host.misfit import Misfit
+from federation.core.devices.ledger.charge import charge
+from federation.core.devices.ledger.holding import Reservation
+from federation.core.devices.ledger.ledger import Ledger
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants
 
 CARDS, CARD_MIB, CPU = 8, 40_960, 96_000

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from federation.api.names import Pin
-from federation.core.devices.holding import Holding, Replica
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.plan_note import PlanNoteError
+from federation.core.devices.ledger.holding import Holding, Replica
+from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.wire.plan_note import PlanNoteError
 from federation.core.policies import ResourceRules
 from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.informer import Key

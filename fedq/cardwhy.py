@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from federation.api.convert import to_cluster_queue, to_flavor, to_local_queue
 from federation.core.cluster_cards import beside, shape_of
-from federation.core.devices.asking import WantsError
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import NoPlace, Room
-from federation.core.devices.mix import Mix
-from federation.core.devices.moves import Gang, Holder, Moves, smallest_moves
-from federation.core.devices.no_room import LOOKED_AT, no_room
-from federation.core.devices.strategies.named import DEFAULT, strategy
-from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.asking.asking import WantsError
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.moves import Gang, Holder, Moves, smallest_moves
+from federation.core.devices.fleet.no_room import LOOKED_AT, no_room
+from federation.core.devices.fleet.strategies.named import DEFAULT, strategy
+from federation.core.devices.fleet.types import NoPlace, Room
+from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.quantity import QuantityError
 from federation.core.types import PodSet, ResourceFlavor
 from federation.edge.errors import ApiError, NotFound

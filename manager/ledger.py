@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from federation.api.report_placement import flavors_from_wire, placement_from_wire
 from federation.api.worker_report import WorkerReport, WorkerReportStatus
-from federation.core.devices.buckets import Classes
-from federation.core.devices.fleet_kinds import Kinds
-from federation.core.devices.fleet_types import Shape
-from federation.core.devices.mix import Mix
-from federation.core.devices.reported_fleet import ReportedFleet
-from federation.core.devices.strategies.base import Strategy
-from federation.core.devices.strategies.named import DEFAULT, strategy
+from federation.core.devices.fleet.buckets import Classes
+from federation.core.devices.fleet.kinds import Kinds
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.reported_fleet import ReportedFleet
+from federation.core.devices.fleet.strategies.base import Strategy
+from federation.core.devices.fleet.strategies.named import DEFAULT, strategy
+from federation.core.devices.fleet.types import Shape
 from federation.core.dispatch import Amount, Choice, ClusterView, WorkerQueue
 from federation.core.types import FlavorResource, ResourceFlavor, Usage
 from federation.edge.resources import Json

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from federation.core.devices import pod_notes
-from federation.core.devices.allocation_note import BIND_PHASE, BIND_TIME, NODE
-from federation.core.devices.plan_note import Seat
+from federation.core.devices.wire import pod_notes
+from federation.core.devices.wire.allocation_note import BIND_PHASE, BIND_TIME, NODE
+from federation.core.devices.wire.plan_note import Seat
 from federation.jobs.device_pins import Taking
 from worker_agent.device_watch import ALLOCATING
 from worker_agent.devices import Devices

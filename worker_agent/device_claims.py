@@ -7,9 +7,9 @@ annotations are not given away twice. Cards that nothing but a driver publishes 
 from __future__ import annotations
 
 from federation.core.devices.cards import Host
-from federation.core.devices.claims_cards import merged
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.ledger_claims import Claimed
+from federation.core.devices.claims.cards import merged
+from federation.core.devices.ledger.claims import Claimed
+from federation.core.devices.ledger.ledger import Ledger
 from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.informer import Key
 from worker_agent.device_nodes import DeviceNodes

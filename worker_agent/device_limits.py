@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import structlog
 
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.ledger_spaces import Limit
-from federation.core.devices.totals_namespace import namespace_limits
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.ledger.spaces import Limit
+from federation.core.devices.quota.namespace import namespace_limits
+from federation.core.devices.wire.vendors import Vendors
 from federation.edge.informer import Key, Store
 from federation.edge.resources import Json
 

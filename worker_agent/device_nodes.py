@@ -8,12 +8,12 @@ from dataclasses import replace
 import structlog
 
 from federation.core.devices.cards import Card, Host
-from federation.core.devices.inventory import carried, read_host
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.node_facts import NodeFacts
-from federation.core.devices.node_groups import NodeGroup
-from federation.core.devices.vendor_table import VENDORS
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.inventory.inventory import carried, read_host
+from federation.core.devices.inventory.node_facts import NodeFacts
+from federation.core.devices.inventory.node_groups import NodeGroup
+from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.wire.vendor_table import VENDORS
+from federation.core.devices.wire.vendors import Vendors
 from federation.edge.informer import Store
 from federation.edge.resources import Json
 from worker_agent.handshakes import Handshakes

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.names import Gate, Pin
-from federation.core.devices import pod_notes
-from federation.core.devices.allocation_note import NODE, TIME
-from federation.core.devices.asking import WantsError
+from federation.core.devices.asking.asking import WantsError
 from federation.core.devices.cards import Card
-from federation.core.devices.holding import Replica
-from federation.core.devices.ledger_seats import ANY
-from federation.core.devices.observed import ObservedPod, whole_cards
-from federation.core.devices.undecodable import UndecodableError
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.ledger.holding import Replica
+from federation.core.devices.ledger.observed import ObservedPod, whole_cards
+from federation.core.devices.ledger.seats import ANY
 from federation.core.devices.wants import PodWants
+from federation.core.devices.wire import pod_notes
+from federation.core.devices.wire.allocation_note import NODE, TIME
+from federation.core.devices.wire.undecodable import UndecodableError
+from federation.core.devices.wire.vendors import Vendors
 from federation.core.policies import ResourceRules
 from federation.core.quantity import QuantityError
 from federation.jobs.device_pins import mark_of

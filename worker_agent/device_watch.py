@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from federation.core.devices.allocation_note import BIND_PHASE, BIND_TIME, NODE
-from federation.core.devices.ledger import Ledger
+from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.wire.allocation_note import BIND_PHASE, BIND_TIME, NODE
 from federation.core.policies import ResourceRules
 from federation.edge.deletions import Deletions
 from federation.edge.informer import Key, key_of

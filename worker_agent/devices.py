@@ -14,16 +14,16 @@ import structlog
 from federation.api.names import Pin
 from federation.core.card_shares import with_cards
 from federation.core.cycle import NoCards
-from federation.core.devices.buckets import Buckets, Classes
 from federation.core.devices.cards import INSTANCE, WHOLE, HostUse
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import NoPlace, Room
-from federation.core.devices.holding import Replica
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.mix import Mix
-from federation.core.devices.no_room import LOOKED_AT, no_room
-from federation.core.devices.plan_note import PlanNoteError, Seat
-from federation.core.devices.strategies.named import strategy
+from federation.core.devices.fleet.buckets import Buckets, Classes
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.no_room import LOOKED_AT, no_room
+from federation.core.devices.fleet.strategies.named import strategy
+from federation.core.devices.fleet.types import NoPlace, Room
+from federation.core.devices.ledger.holding import Replica
+from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.wire.plan_note import PlanNoteError, Seat
 from federation.core.requests import chargeable
 from federation.core.topology import HOSTNAME
 from federation.core.types import Admission, Pending, PodSet, PodSetAssignment, ResourceFlavor

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from federation.core.devices.handshake import PATIENCE_S, Handshake, read
-from federation.core.devices.node_facts import NodeFacts
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.inventory.node_facts import NodeFacts
+from federation.core.devices.wire.handshake import PATIENCE_S, Handshake, read
+from federation.core.devices.wire.vendors import Vendors
 from federation.core.quantity import QuantityError
 
 

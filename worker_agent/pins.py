@@ -10,8 +10,8 @@ import asyncio
 
 import structlog
 
-from federation.core.devices.holding import Replica
-from federation.core.devices.plan_note import Seat
+from federation.core.devices.ledger.holding import Replica
+from federation.core.devices.wire.plan_note import Seat
 from federation.core.topology import HOSTNAME
 from federation.edge.errors import ApiError, Conflict, NotFound
 from federation.edge.informer import Key

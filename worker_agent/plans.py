@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from federation.core.cluster_cards import shape_of
-from federation.core.devices.fleet_types import Placement, Shape
-from federation.core.devices.holding import Replica, Reservation
-from federation.core.devices.plan_note import PlanNoteError, Seat, decode_plan, encode_plan
+from federation.core.devices.fleet.types import Placement, Shape
+from federation.core.devices.ledger.holding import Replica, Reservation
 from federation.core.devices.wants import PodWants
+from federation.core.devices.wire.plan_note import PlanNoteError, Seat, decode_plan, encode_plan
 from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
 from federation.jobs.topology import selectors
 from worker_agent.facts import Stage, WorkerJob

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from federation.core.devices.fleet_types import Room
-from federation.core.devices.vendor_table import VENDORS
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.fleet.types import Room
+from federation.core.devices.wire.vendor_table import VENDORS
+from federation.core.devices.wire.vendors import Vendors
 from federation.core.topology import HOSTNAME, Node
 
 Amounts = tuple[tuple[str, int], ...]

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from federation.core.devices.strategies.named import DEFAULT, STRATEGIES
+from federation.core.devices.fleet.strategies.named import DEFAULT, STRATEGIES
 from worker_agent.binder import Binder
 
 
@@ -28,7 +28,7 @@ class AgentSettings(BaseSettings):
     """Who binds pods that have cards: `hami` (its scheduler), `agent` (kube-scheduler, and the
     agent writes what HAMi's device plugin reads), or `off`: cards are not counted."""
     card_strategy: str = DEFAULT
-    """How cards are chosen: a name of `federation.core.devices.strategies.named`."""
+    """How cards are chosen: a name of `federation.core.devices.fleet.strategies.named`."""
     node_groups: Path | None = None
     """A file that says how cards are cut on which nodes (`nodeGroups`, YAML); unset: as they
     register."""

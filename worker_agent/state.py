@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from federation.api.meta import wire_time
 from federation.core.controls import Deactivate, Readmit
-from federation.core.devices.node_groups import NodeGroup
-from federation.core.devices.strategies.named import DEFAULT
+from federation.core.devices.fleet.strategies.named import DEFAULT
+from federation.core.devices.inventory.node_groups import NodeGroup
 from federation.core.facts import Record
 from federation.core.policies import Policies
 from federation.core.queueing import MemoryIndex

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.conformance.outcome import Outcome
-from federation.core.devices import allocation_note, registration
-from federation.core.devices.asking import WantsError
+from federation.core.devices.asking.asking import WantsError
 from federation.core.devices.cards import Allocation, Amount, CardUse, Host, HostUse, Slice
-from federation.core.devices.charge import charge, occupied
-from federation.core.devices.fit import find
-from federation.core.devices.legality import check
-from federation.core.devices.misfit import Misfit
-from federation.core.devices.vendor_table import NVIDIA
+from federation.core.devices.host.fit import find
+from federation.core.devices.host.legality import check
+from federation.core.devices.host.misfit import Misfit
+from federation.core.devices.ledger.charge import charge, occupied
 from federation.core.devices.wants import PodWants
+from federation.core.devices.wire import allocation_note, registration
+from federation.core.devices.wire.vendor_table import NVIDIA
 from federation.core.quantity import QuantityError
 from federation.jobs.devices import card_wants
 

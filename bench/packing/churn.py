@@ -23,10 +23,10 @@ from statistics import fmean, stdev
 from typing import Any
 
 from federation.core.devices.cards import Card, Host, HostUse
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import Placement, Room, Shape
-from federation.core.devices.mix import Mix
-from federation.core.devices.strategies.named import strategy
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies.named import strategy
+from federation.core.devices.fleet.types import Placement, Room, Shape
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants
 
 GIB = 1024

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bench.packing.trace import Trace, shape
-from federation.core.devices.mix import Mix
-from federation.core.devices.strategies import named
-from federation.core.devices.strategies.base import Strategy
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies import named
+from federation.core.devices.fleet.strategies.base import Strategy
 
 LIST, ONLINE = "list", "online"
 

@@ -12,9 +12,9 @@ from bench.packing.checker import Checker
 from bench.packing.policies import mix_of, strategy
 from bench.packing.trace import Trace, host, shape
 from federation.core.devices.cards import HostUse
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
-from federation.core.devices.mix import Mix
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.types import NoPlace, Placement, Room, Shape
 
 POINTS = (100, 110, 120, 130)
 """Per cent of the cards that have been asked for when the allocation is read."""

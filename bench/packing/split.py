@@ -14,14 +14,14 @@ from dataclasses import replace
 from bench.packing.policies import strategy
 from federation.api.report_placement import placement_from_wire, placement_to_wire
 from federation.api.worker_report import ReportedPlacement
-from federation.core.devices.buckets import Buckets
 from federation.core.devices.cards import Host, HostUse
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_kinds import Kinds
-from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
-from federation.core.devices.mix import Mix
-from federation.core.devices.reported_fleet import ReportedFleet
-from federation.core.devices.strategies.base import Strategy
+from federation.core.devices.fleet.buckets import Buckets
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.kinds import Kinds
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.reported_fleet import ReportedFleet
+from federation.core.devices.fleet.strategies.base import Strategy
+from federation.core.devices.fleet.types import NoPlace, Placement, Room, Shape
 
 _FAMILIES = {"G": "g", "T": "t", "A": "t", "P": "p", "V": "v"}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from federation.core.devices.cards import Card, Host
-from federation.core.devices.fleet_types import Room, Shape
+from federation.core.devices.fleet.types import Room, Shape
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Wishes
 
 MILLI = 1000

@@ -19,10 +19,10 @@ from federation.api.configuration_spelling import Notice, flatten
 from federation.api.duration import parse_duration, seconds
 from federation.api.problems import Path, Problem, problems, suggest, unknown_fields
 from federation.api.spelling import without_nulls
-from federation.core.devices.totals_rules import TransformationError, card_quotas
-from federation.core.devices.undecodable import UndecodableError
-from federation.core.devices.vendor_config import of_device_config
-from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.quota.rules import TransformationError, card_quotas
+from federation.core.devices.wire.undecodable import UndecodableError
+from federation.core.devices.wire.vendor_config import of_device_config
+from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.policies import (
     FairUsage,
     PodsReady,

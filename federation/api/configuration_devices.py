@@ -9,14 +9,14 @@ from pydantic import AfterValidator, Field, model_validator
 
 from federation.api.fields import Name, ResourceName
 from federation.api.meta import WireModel
-from federation.core.devices.claims import (
+from federation.core.devices.claims.cel import CelSyntaxError, selector
+from federation.core.devices.claims.claims import (
     ClaimPolicy,
     DeviceClassMapping,
     DeviceRules,
     Source,
     SourceKind,
 )
-from federation.core.devices.claims_cel import CelSyntaxError, selector
 
 MOST_MAPPINGS: Final = 16
 

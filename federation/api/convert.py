@@ -13,8 +13,8 @@ from federation.api.flavor_cards import flavor_cards
 from federation.api.local_usage import read_usage
 from federation.api.names import Option
 from federation.api.spelling import normalize
-from federation.core.devices.totals_quota import standard
-from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.quota.quota import standard
+from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.policies import (
     AdmissionCheck,
     FlavorFungibility,

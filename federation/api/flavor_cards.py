@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from federation.core.card_shares import CARD_MEMORY, MIG_PROFILES
 from federation.core.devices.cards import MIG, Card, MigProfile
-from federation.core.devices.vendor_table import NVIDIA
+from federation.core.devices.wire.vendor_table import NVIDIA
 
 _MEMORY_LABEL = "nvidia.com/gpu.memory"
 """MiB of a card, as NVIDIA's feature discovery labels nodes."""

@@ -12,8 +12,8 @@ from federation.api.worker_report import (
     ReportedFlavor,
     ReportedPlacement,
 )
-from federation.core.devices.buckets import Classes, NodeClass, Site
 from federation.core.devices.cards import Card, MigProfile
+from federation.core.devices.fleet.buckets import Classes, NodeClass, Site
 from federation.core.types import ResourceFlavor, Taint, Toleration
 
 Json = dict[str, Any]

@@ -114,7 +114,7 @@ class NodeSite(WireModel):
 class NodeClass(WireModel):
     """Nodes that are alike for placement, and how many there are. `free` has an amount for each of
     the resources, `cards` each card with its free memory, cores and slots
-    (`federation.core.devices.bucket_text`).
+    (`federation.core.devices.fleet.bucket_text`).
     """
 
     count: Count = 1

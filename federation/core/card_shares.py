@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from federation.core.devices.cards import Card, Host
-from federation.core.devices.totals import held, like, smallest
-from federation.core.devices.totals_quota import CardQuotas
-from federation.core.devices.vendors import Quantity
+from federation.core.devices.quota.quota import CardQuotas
+from federation.core.devices.quota.totals import held, like, smallest
+from federation.core.devices.wire.vendors import Quantity
 from federation.core.quantity import MAX_AMOUNT, Resources, scale
 from federation.core.types import ClusterQueue, PodSet, ResourceFlavor
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from federation.core.devices.fleet_types import NoPlace, Placement, Shape
-from federation.core.devices.no_room import LOOKED_AT, no_room
-from federation.core.devices.reported_fleet import Gang, ReportedFleet
-from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.fleet.no_room import LOOKED_AT, no_room
+from federation.core.devices.fleet.reported_fleet import Gang, ReportedFleet
+from federation.core.devices.fleet.types import NoPlace, Placement, Shape
+from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.types import PodSet, ResourceFlavor
 
 

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from federation.core.cluster_cards import asks_for_cards, gang_of, no_cards, score_of
-from federation.core.devices.fleet_types import NoPlace, Placement
-from federation.core.devices.reported_fleet import Gang, ReportedFleet
-from federation.core.devices.vendor_table import VENDORS
-from federation.core.devices.vendors import Quantity
+from federation.core.devices.fleet.reported_fleet import Gang, ReportedFleet
+from federation.core.devices.fleet.types import NoPlace, Placement
+from federation.core.devices.wire.vendor_table import VENDORS
+from federation.core.devices.wire.vendors import Quantity
 from federation.core.quantity import Resources, format_quantity, scale
 from federation.core.types import (
     Admission,

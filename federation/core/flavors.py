@@ -24,7 +24,7 @@ from federation.core.assignment import (
     tries_next,
 )
 from federation.core.card_shares import CARD_MEMORY, Ask, ask_for, limited, priced, together
-from federation.core.devices.totals_quota import UnknownCard
+from federation.core.devices.quota.quota import UnknownCard
 from federation.core.matching import affinity_matches, untolerated
 from federation.core.policies import PreemptionPolicy, Rules, UndeclaredResources
 from federation.core.quantity import Resources, scale

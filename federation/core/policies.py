@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from federation.core.devices.claims import DeviceRules
-from federation.core.devices.totals_quota import CardQuotas, standard
-from federation.core.devices.vendor_table import VENDORS
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.claims.claims import DeviceRules
+from federation.core.devices.quota.quota import CardQuotas, standard
+from federation.core.devices.wire.vendor_table import VENDORS
+from federation.core.devices.wire.vendors import Vendors
 
 _CARDS = standard(VENDORS)
 

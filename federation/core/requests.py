@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from federation.core.devices.totals_rules import plain
+from federation.core.devices.quota.rules import plain
 from federation.core.policies import ResourceRules, Transformation, TransformationStrategy
 from federation.core.quantity import MAX_AMOUNT, Resources
 from federation.core.types import Admission, PodSet, PodSetAssignment
@@ -30,7 +30,7 @@ def to_amount(resource: str, value: Fraction) -> int:
 def chargeable(requests: Exact, rules: ResourceRules) -> Resources:
     """What one pod is charged: excluded prefixes dropped, transformations applied, rounded.
 
-    Shares of cards are charged by flavor, see `federation.core.devices.totals_rules`.
+    Shares of cards are charged by flavor, see `federation.core.devices.quota.rules`.
     """
     kept = {
         name: value

@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from federation.core.devices.cards import Host
-from federation.core.devices.claims import ClaimSpec, Device, DeviceClass, DeviceRules
-from federation.core.devices.claims_cards import hosts
-from federation.core.devices.claims_holdings import Allocated, holdings_of
-from federation.core.devices.claims_inventory import Inventory
-from federation.core.devices.claims_pools import PoolSlice, complete
-from federation.core.devices.holding import Holding
+from federation.core.devices.claims.cards import hosts
+from federation.core.devices.claims.claims import ClaimSpec, Device, DeviceClass, DeviceRules
+from federation.core.devices.claims.holdings import Allocated, holdings_of
+from federation.core.devices.claims.inventory import Inventory
+from federation.core.devices.claims.pools import PoolSlice, complete
+from federation.core.devices.ledger.holding import Holding
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.informer import Informer, Key, Store
 from federation.edge.kube import KubeClient

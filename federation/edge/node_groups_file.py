@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from federation.core.devices.node_groups import NodeGroup, decode
-from federation.core.devices.undecodable import UndecodableError
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.inventory.node_groups import NodeGroup, decode
+from federation.core.devices.wire.undecodable import UndecodableError
+from federation.core.devices.wire.vendors import Vendors
 from federation.edge.configuration_file import ConfigurationFileError
 from federation.edge.documents import Document, documents
 

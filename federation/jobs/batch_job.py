@@ -9,8 +9,8 @@ from typing import Any
 
 from federation.api.convert import preemptible
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
-from federation.core.devices.vendor_table import VENDORS
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.wire.vendor_table import VENDORS
+from federation.core.devices.wire.vendors import Vendors
 from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError

@@ -7,7 +7,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from federation.core.devices.claims import (
+from federation.core.devices.claims.cel_values import version
+from federation.core.devices.claims.claims import (
     Alternatives,
     Attribute,
     Capacity,
@@ -19,9 +20,8 @@ from federation.core.devices.claims import (
     Mode,
     qualified,
 )
-from federation.core.devices.claims_cel_values import version
-from federation.core.devices.claims_holdings import Allocated, Result
-from federation.core.devices.claims_pools import PoolSlice
+from federation.core.devices.claims.holdings import Allocated, Result
+from federation.core.devices.claims.pools import PoolSlice
 from federation.core.quantity import QuantityError, exact_quantity
 
 Json = dict[str, Any]

@@ -2,7 +2,7 @@
 
 A claim is made once for each pod, whichever of its containers use it. Only templates are counted:
 a claim by name may be shared with pods that nobody queued. Source of the rules: Kueue's
-`deviceClassMappings`, see `federation.core.devices.claims_charge`.
+`deviceClassMappings`, see `federation.core.devices.claims.charge`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from federation.core.devices.claims import (
+from federation.core.devices.claims.charge import Amounts, charge
+from federation.core.devices.claims.claims import (
     IMPLICIT_RESOURCE,
     ClaimError,
     ClaimPolicy,
@@ -20,8 +21,7 @@ from federation.core.devices.claims import (
     DeviceRequest,
     DeviceRules,
 )
-from federation.core.devices.claims_charge import Amounts, charge
-from federation.core.devices.claims_inventory import Inventory
+from federation.core.devices.claims.inventory import Inventory
 from federation.core.quantity import Resources, add
 from federation.core.requests import Exact, to_amount
 

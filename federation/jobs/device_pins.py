@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from federation.api.names import Gate, Pin
-from federation.core.devices.plan_note import Seat
-from federation.core.devices.vendor_table import VENDORS
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.wire.plan_note import Seat
+from federation.core.devices.wire.vendor_table import VENDORS
+from federation.core.devices.wire.vendors import Vendors
 from federation.core.topology import HOSTNAME
 from federation.jobs.topology import completion_index
 

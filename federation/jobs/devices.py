@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from federation.core.devices.asking import (
+from federation.core.devices.asking.asking import (
     ContainerAsk,
     Texts,
     WantsError,
     canonical_texts,
     pod_wants,
 )
-from federation.core.devices.totals import held
-from federation.core.devices.vendors import Quantity, Vendors
+from federation.core.devices.quota.totals import held
 from federation.core.devices.wants import ContainerWants, PodWants, Role
+from federation.core.devices.wire.vendors import Quantity, Vendors
 from federation.core.limit_range import CONTAINER, LimitItem, defaulted
 from federation.core.quantity import QuantityError, exact_quantity
 from federation.core.requests import Exact

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from federation.api.names import DEFAULT_POD_SET, Label, Mirror
-from federation.core.devices.vendor_table import VENDORS
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.wire.vendor_table import VENDORS
+from federation.core.devices.wire.vendors import Vendors
 from federation.core.effects import VOID
 from federation.core.facts import Record
 from federation.core.pod_updates import PodSetUpdate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from federation.core.devices.asking import WantsError
+from federation.core.devices.asking.asking import WantsError
 from federation.core.devices.wants import PodWants
 from federation.core.quantity import Resources
 from federation.core.requests import chargeable

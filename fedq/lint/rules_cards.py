@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from federation.api.flavor_cards import flavor_cards
 from federation.api.problems import suggest
-from federation.core.devices.totals_namespace import namespace_limits
-from federation.core.devices.vendors import Quantity
-from federation.core.devices.wishes import CARD_POLICY, MODE, NODE_POLICY, NUMA_BIND, WEIGHTS
+from federation.core.devices.asking.wishes import CARD_POLICY, MODE, NODE_POLICY, NUMA_BIND, WEIGHTS
+from federation.core.devices.quota.namespace import namespace_limits
+from federation.core.devices.wire.vendors import Quantity
 from federation.core.quantity import QuantityError
 from federation.jobs.containers import PodDefaults
 from federation.jobs.devices import card_problems, spelling_problem

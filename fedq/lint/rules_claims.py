@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from federation.api.problems import Path, suggest
-from federation.core.devices.claims import (
+from federation.core.devices.claims.charge import charge
+from federation.core.devices.claims.claims import (
     Alternatives,
     ClaimError,
     ClaimSpec,
     DeviceClassMapping,
     DeviceRules,
 )
-from federation.core.devices.claims_charge import charge
-from federation.core.devices.claims_inventory import Inventory
+from federation.core.devices.claims.inventory import Inventory
 from federation.jobs.claim_objects import read_template
 from fedq.lint.finding import Finding, Rule, Severity
 from fedq.lint.jobs import JobView

@@ -12,8 +12,8 @@ from typing import Final
 
 from federation.core.card_shares import CARD_MEMORY, ask_for, limited, priced
 from federation.core.card_shares import Ask as Asked
-from federation.core.devices.totals_quota import CardQuotas, UnknownCard
-from federation.core.devices.totals_rules import card_quotas
+from federation.core.devices.quota.quota import CardQuotas, UnknownCard
+from federation.core.devices.quota.rules import card_quotas
 from federation.core.matching import affinity_matches, untolerated
 from federation.core.quantity import format_quantity, parse_resources, scale
 from federation.core.types import ClusterQueue, FlavorResource, PodSet, ResourceGroup

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Final
 
-from federation.core.devices.asking import WantsError
-from federation.core.devices.inventory import read_host
-from federation.core.devices.node_facts import NodeFacts
-from federation.core.devices.node_groups import NodeGroup
+from federation.core.devices.asking.asking import WantsError
+from federation.core.devices.inventory.inventory import read_host
+from federation.core.devices.inventory.node_facts import NodeFacts
+from federation.core.devices.inventory.node_groups import NodeGroup
 from federation.core.quantity import QuantityError
 from federation.jobs.devices import card_wants
 from fedq.lint.finding import Finding, Rule, Severity, Thing

@@ -15,8 +15,8 @@ from federation.api.meta import WireModel
 from federation.api.names import FEDQ_GROUP, KUEUE_GROUP
 from federation.api.problems import Path, Problem, problems, unknown_fields
 from federation.api.registry import REGISTRY
-from federation.core.devices.node_groups import decode
-from federation.core.devices.undecodable import UndecodableError
+from federation.core.devices.inventory.node_groups import decode
+from federation.core.devices.wire.undecodable import UndecodableError
 from federation.core.quantity import QuantityError
 from fedq.lint.finding import Thing
 from fedq.lint.jobs import view

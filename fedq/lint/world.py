@@ -16,7 +16,7 @@ from federation.api.configuration import (
 )
 from federation.api.convert import to_cluster_queue, to_cohort, to_flavor, to_local_queue
 from federation.api.names import KUEUE_GROUP
-from federation.core.devices.node_groups import NodeGroup, decode
+from federation.core.devices.inventory.node_groups import NodeGroup, decode
 from federation.core.policies import ResourceRules, UndeclaredResources
 from federation.core.quota import QuotaTree
 from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Taint

@@ -13,9 +13,9 @@ import pytest
 
 from federation.api.access import agent_access
 from federation.api.report_placement import placement_to_wire
-from federation.core.devices.buckets import Buckets
 from federation.core.devices.cards import MIG, Card, Host, HostUse, MigProfile
-from federation.core.devices.fleet_types import Room
+from federation.core.devices.fleet.buckets import Buckets
+from federation.core.devices.fleet.types import Room
 from federation.core.types import Taint
 from fedq.rig.errors import RigError
 from fedq.rig.rig import Rig

@@ -44,7 +44,7 @@ class ContainerWants:
 class Wishes:
     """What the annotations of a pod say about the choice of cards.
 
-    Model words are matched without case (`federation.core.devices.matching`); None for
+    Model words are matched without case (`federation.core.devices.host.matching`); None for
     `use_uuids` is no constraint. `policy` are HAMi's words in order (binpack, spread, mutex,
     numa, topology-aware), empty for the default; `weights` are of slot, core and memory.
     """

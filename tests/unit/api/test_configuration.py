@@ -18,7 +18,7 @@ from federation.api.configuration import (
     to_rules,
 )
 from federation.api.duration import DurationError, parse_duration
-from federation.core.devices.asking import ContainerAsk, pod_wants
+from federation.core.devices.asking.asking import ContainerAsk, pod_wants
 from federation.core.devices.wants import CardWants
 from federation.core.policies import (
     FairStrategy,

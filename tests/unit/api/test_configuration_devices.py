@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federation.api.configuration import ConfigurationError, read, to_resource_rules
-from federation.core.devices.claims import (
+from federation.core.devices.claims.claims import (
     ClaimPolicy,
     DeviceClassMapping,
     DeviceRules,

@@ -16,7 +16,7 @@ from bench.packing.policies import LIST, ONLINE
 from bench.packing.run import POINTS, Result, one_fleet, run
 from bench.packing.split import Clusters
 from bench.packing.trace import Node, Pod
-from federation.core.devices.strategies.named import STRATEGIES
+from federation.core.devices.fleet.strategies.named import STRATEGIES
 
 OPENB = Path(__file__).parents[4] / "shared/data/openb"
 

@@ -9,9 +9,9 @@ import pytest
 
 from federation.core.assignment import Mode
 from federation.core.card_shares import with_cards
-from federation.core.devices.asking import ContainerAsk, pod_wants
+from federation.core.devices.asking.asking import ContainerAsk, pod_wants
 from federation.core.devices.cards import Card, Host
-from federation.core.devices.totals_rules import card_quotas
+from federation.core.devices.quota.rules import card_quotas
 from federation.core.policies import ResourceRules, Rules, Transformation, TransformationStrategy
 from federation.core.types import ClusterQueue, FlavorResource, PodSet, ResourceFlavor
 from tests.unit.core.build import cq, group, item, quota

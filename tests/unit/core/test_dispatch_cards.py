@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from federation.core.devices.cards import HostUse
-from federation.core.devices.fleet_kinds import Kinds
-from federation.core.devices.fleet_types import NoPlace, Room
-from federation.core.devices.mix import Mix
-from federation.core.devices.reported_fleet import ReportedFleet
-from federation.core.devices.strategies.named import strategy
+from federation.core.devices.fleet.kinds import Kinds
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.reported_fleet import ReportedFleet
+from federation.core.devices.fleet.strategies.named import strategy
+from federation.core.devices.fleet.types import NoPlace, Room
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Wishes
 from federation.core.dispatch import (
     Amount,

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from federation.api.names import Mirror, Pin
 from federation.core.devices.cards import Card, CardUse, Grant
-from federation.core.devices.plan_note import Seat, encode_plan
+from federation.core.devices.wire.plan_note import Seat, encode_plan
 from federation.core.types import Admission, PodSetAssignment
 from federation.edge import resources as r
 from federation.edge.kube import KubeClient

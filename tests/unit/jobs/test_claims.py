@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.api.configuration import read, to_resource_rules
-from federation.core.devices.claims_inventory import Inventory
-from federation.core.devices.claims_pools import complete
+from federation.core.devices.claims.inventory import Inventory
+from federation.core.devices.claims.pools import complete
 from federation.core.policies import ResourceRules
 from federation.jobs import admissibility
 from federation.jobs.claim_objects import read_allocation, read_class, read_slice, read_template

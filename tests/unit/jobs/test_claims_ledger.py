@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from federation.core.devices.cards import Amount, Card, Host
-from federation.core.devices.claims import Device
-from federation.core.devices.claims_cards import NO_LIMIT, hosts, merged, numbers
-from federation.core.devices.claims_holdings import holdings_of
-from federation.core.devices.claims_inventory import Inventory
-from federation.core.devices.claims_pools import complete
-from federation.core.devices.holding import Holding, State
+from federation.core.devices.claims.cards import NO_LIMIT, hosts, merged, numbers
+from federation.core.devices.claims.claims import Device
+from federation.core.devices.claims.holdings import holdings_of
+from federation.core.devices.claims.inventory import Inventory
+from federation.core.devices.claims.pools import complete
+from federation.core.devices.ledger.holding import Holding, State
 from federation.jobs.claim_objects import read_allocation, read_class, read_slice
 from tests.unit.jobs.claim_build import (
     DRIVER,

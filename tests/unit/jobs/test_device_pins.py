@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federation.core.devices.cards import Grant
-from federation.core.devices.plan_note import Seat
+from federation.core.devices.wire.plan_note import Seat
 from federation.jobs.device_pins import (
     Pinned,
     Taking,

@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.asking import WantsError
-from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.asking.asking import WantsError
 from federation.core.devices.wants import Role
+from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.limit_range import CONTAINER, LimitItem
 from federation.core.policies import ResourceRules, Transformation, TransformationStrategy
 from federation.jobs.admissibility import problem

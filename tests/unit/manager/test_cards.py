@@ -9,7 +9,7 @@ import pytest
 from federation.api import record as records
 from federation.api.names import ConditionType
 from federation.api.report_placement import placement_to_wire
-from federation.core.devices.fleet_types import Room
+from federation.core.devices.fleet.types import Room
 from federation.edge.resources import JOBS, WORKER_REPORTS
 from federation.jobs import batch_job
 from tests.unit.core.devices.fleets import host

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federation.api.report_placement import placement_to_wire
-from federation.core.devices.fleet_types import NoPlace, Room
+from federation.core.devices.fleet.types import NoPlace, Room
 from federation.core.dispatch import Choice
 from federation.core.types import FlavorResource
 from manager.ledger import Judge, Ledger

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from federation.api.configuration import read, to_policies
-from federation.core.devices.claims import DeviceRules
+from federation.core.devices.claims.claims import DeviceRules
 from federation.core.topology import HOSTNAME
 from federation.core.types import FlavorResource
 from federation.edge import resources as r

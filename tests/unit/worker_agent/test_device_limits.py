@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from federation.core.devices.cards import Card, Grant, Host
-from federation.core.devices.holding import Replica, Reservation
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.ledger.holding import Replica, Reservation
+from federation.core.devices.ledger.ledger import Ledger
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants
+from federation.core.devices.wire.vendor_table import VENDORS
 from worker_agent.device_limits import limit_store
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from federation.core.devices.node_facts import NodeFacts
-from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.inventory.node_facts import NodeFacts
+from federation.core.devices.wire.vendor_table import VENDORS
 from worker_agent.handshakes import Handshakes
 
 KEY = "hami.io/node-handshake"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from federation.core.devices.cards import Amount, Card, CardUse, Host, HostUse
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import Placement, Room, Shape
-from federation.core.devices.mix import Mix
-from federation.core.devices.strategies.named import strategy
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies.named import strategy
+from federation.core.devices.fleet.types import Placement, Room, Shape
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Wishes
 
 CARD_MIB = 40960

@@ -16,8 +16,8 @@ from federation.core.devices.cards import (
     MigProfile,
     Slice,
 )
-from federation.core.devices.fit import find
-from federation.core.devices.misfit import Misfit
+from federation.core.devices.host.fit import find
+from federation.core.devices.host.misfit import Misfit
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role, Wishes
 
 A100_PROFILES = (

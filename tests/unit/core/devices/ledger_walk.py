@@ -11,13 +11,13 @@ from random import Random
 from typing import Any
 
 from federation.core.devices.cards import Allocation, Card, Grant, Host, MigProfile
-from federation.core.devices.fit import find
-from federation.core.devices.holding import Holding, Owner, Replica, Reservation, State
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.ledger_claims import Claimed
-from federation.core.devices.misfit import Misfit
-from federation.core.devices.observed import UNBOUND_FOR, ObservedPod
-from federation.core.devices.rebuild import rebuild
+from federation.core.devices.host.fit import find
+from federation.core.devices.host.misfit import Misfit
+from federation.core.devices.ledger.claims import Claimed
+from federation.core.devices.ledger.holding import Holding, Owner, Replica, Reservation, State
+from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.ledger.observed import UNBOUND_FOR, ObservedPod
+from federation.core.devices.ledger.rebuild import rebuild
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role, Wishes
 
 HOSTS = ("n0", "n1", "mig")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from federation.core.devices.cards import Allocation, Amount, Card, Grant, Host
-from federation.core.devices.holding import Owner, Reservation
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.observed import ObservedPod
+from federation.core.devices.ledger.holding import Owner, Reservation
+from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.ledger.observed import ObservedPod
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role, Wishes
 
 INIT, SIDECAR, APP = Role.INIT, Role.SIDECAR, Role.APP

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from federation.api.report_placement import placement_from_wire, placement_to_wire
 from federation.api.worker_report import ReportedPlacement
-from federation.core.devices.buckets import Buckets, Classes
 from federation.core.devices.cards import HostUse
-from federation.core.devices.fleet_kinds import Kinds
-from federation.core.devices.fleet_types import Room
-from federation.core.devices.reported_fleet import ReportedFleet
-from federation.core.devices.strategies.base import Strategy
+from federation.core.devices.fleet.buckets import Buckets, Classes
+from federation.core.devices.fleet.kinds import Kinds
+from federation.core.devices.fleet.reported_fleet import ReportedFleet
+from federation.core.devices.fleet.strategies.base import Strategy
+from federation.core.devices.fleet.types import Room
 
 Hosts = Iterable[tuple[HostUse, Room]]
 LIMIT = 200_000

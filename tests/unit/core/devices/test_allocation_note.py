@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.allocation_note import (
+from federation.core.devices.cards import Allocation, Grant, Slice
+from federation.core.devices.wire.allocation_note import (
     decode,
     encode,
     of_containers,
@@ -14,9 +15,8 @@ from federation.core.devices.allocation_note import (
     physical,
     with_slices,
 )
-from federation.core.devices.cards import Allocation, Grant, Slice
-from federation.core.devices.mig_note import MigEntry
-from federation.core.devices.undecodable import LONGEST, UndecodableError
+from federation.core.devices.wire.mig_note import MigEntry
+from federation.core.devices.wire.undecodable import LONGEST, UndecodableError
 from tests.unit.core.build import FEW
 
 

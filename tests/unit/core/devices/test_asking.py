@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.asking import ContainerAsk, WantsError, pod_wants
-from federation.core.devices.vendor_table import NVIDIA, VENDORS
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.asking.asking import ContainerAsk, WantsError, pod_wants
 from federation.core.devices.wants import CardWants, Role
+from federation.core.devices.wire.vendor_table import NVIDIA, VENDORS
+from federation.core.devices.wire.vendors import Vendors
 
 P = "nvidia.com/"
 

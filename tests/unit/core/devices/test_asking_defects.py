@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from federation.core.devices.asking import ContainerAsk, WantsError, pod_wants
+from federation.core.devices.asking.asking import ContainerAsk, WantsError, pod_wants
 from federation.core.devices.cards import Allocation, Amount, CardUse, HostUse
-from federation.core.devices.charge import charge
-from federation.core.devices.fit import find
-from federation.core.devices.inventory import read_host
-from federation.core.devices.node_facts import NodeFacts
+from federation.core.devices.host.fit import find
+from federation.core.devices.inventory.inventory import read_host
+from federation.core.devices.inventory.node_facts import NodeFacts
+from federation.core.devices.ledger.charge import charge
 from federation.core.devices.wants import Role
 
 RECORDED = Path(__file__).parents[5] / "shared" / "conformance" / "vgpu-defects.jsonl"

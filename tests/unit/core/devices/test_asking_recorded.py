@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from federation.core.devices.asking import ContainerAsk, WantsError, pod_wants
+from federation.core.devices.asking.asking import ContainerAsk, WantsError, pod_wants
 from federation.core.devices.wants import Role
 from federation.core.quantity import parse_quantity
 

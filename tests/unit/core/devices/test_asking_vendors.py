@@ -2,8 +2,8 @@
 
 import pytest
 
-from federation.core.devices.asking import ContainerAsk, WantsError, pod_wants
-from federation.core.devices.vendor_table import VENDORS
+from federation.core.devices.asking.asking import ContainerAsk, WantsError, pod_wants
+from federation.core.devices.wire.vendor_table import VENDORS
 
 SOFT = {"huawei.com/vnpu-mode": "hami-core"}
 

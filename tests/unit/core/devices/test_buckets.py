@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from federation.core.devices.bucket_labels import BUDGET
-from federation.core.devices.bucket_steps import COARSEST
-from federation.core.devices.bucket_text import CardState, decode, encode, state_of
-from federation.core.devices.buckets import Buckets
 from federation.core.devices.cards import Amount, Card, CardUse, HostUse, Slice
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
-from federation.core.devices.mix import Mix
-from federation.core.devices.strategies.named import STRATEGIES, strategy
+from federation.core.devices.fleet.bucket_labels import BUDGET
+from federation.core.devices.fleet.bucket_steps import COARSEST
+from federation.core.devices.fleet.bucket_text import CardState, decode, encode, state_of
+from federation.core.devices.fleet.buckets import Buckets
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies.named import STRATEGIES, strategy
+from federation.core.devices.fleet.types import NoPlace, Placement, Room, Shape
 from federation.core.topology import HOSTNAME
 from federation.core.types import Taint
 from tests.unit.core.devices.fleets import host, shape

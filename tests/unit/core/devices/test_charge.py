@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.core.devices.cards import Allocation, Amount, Grant, Slice
-from federation.core.devices.charge import charge, occupied
+from federation.core.devices.ledger.charge import charge, occupied
 from federation.core.devices.wants import Role
 
 INIT, SIDECAR, APP = Role.INIT, Role.SIDECAR, Role.APP

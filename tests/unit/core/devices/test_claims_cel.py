@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.claims import Capacity, Device, Version
-from federation.core.devices.claims_cel import CelError, CelSyntaxError, Selector
+from federation.core.devices.claims.cel import CelError, CelSyntaxError, Selector
+from federation.core.devices.claims.claims import Capacity, Device, Version
 
 DOMAIN = "gpu.example.com"
 CARD = Device(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.claims import (
+from federation.core.devices.claims.charge import charge, rounded
+from federation.core.devices.claims.claims import (
     HAMI_DRIVER,
     Alternatives,
     Capacity,
@@ -23,8 +24,7 @@ from federation.core.devices.claims import (
     Source,
     SourceKind,
 )
-from federation.core.devices.claims_charge import charge, rounded
-from federation.core.devices.claims_inventory import Inventory
+from federation.core.devices.claims.inventory import Inventory
 
 GI, MI = 2**30, 2**20
 MEMORY, CORES = f"{HAMI_DRIVER}/memory", f"{HAMI_DRIVER}/cores"

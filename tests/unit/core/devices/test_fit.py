@@ -18,9 +18,9 @@ from federation.core.devices.cards import (
     HostUse,
     MigProfile,
 )
-from federation.core.devices.fit import MOST_CARDS, find
-from federation.core.devices.legality import check
-from federation.core.devices.misfit import Code, Misfit
+from federation.core.devices.host.fit import MOST_CARDS, find
+from federation.core.devices.host.legality import check
+from federation.core.devices.host.misfit import Code, Misfit
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role
 from tests.unit.core.devices.hosts import ask, card, cards_of, host, placed, pod, refused, used
 

@@ -11,7 +11,6 @@ from itertools import combinations, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from federation.core.devices.card_order import TIGHTEST, CardOrder, order_of
 from federation.core.devices.cards import (
     MIG,
     Allocation,
@@ -23,9 +22,10 @@ from federation.core.devices.cards import (
     HostUse,
     Slice,
 )
-from federation.core.devices.fit import find
-from federation.core.devices.legality import check
-from federation.core.devices.misfit import Misfit
+from federation.core.devices.host.card_order import TIGHTEST, CardOrder, order_of
+from federation.core.devices.host.fit import find
+from federation.core.devices.host.legality import check
+from federation.core.devices.host.misfit import Misfit
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role, Wishes
 from tests.unit.core.devices.hosts import A30_PROFILES
 

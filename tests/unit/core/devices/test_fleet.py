@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_kinds import Kinds
-from federation.core.devices.fleet_types import NoPlace, Placement, Room, Shape
-from federation.core.devices.mix import Mix
-from federation.core.devices.strategies.named import strategy
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.kinds import Kinds
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies.named import strategy
+from federation.core.devices.fleet.types import NoPlace, Placement, Room, Shape
 from federation.core.devices.wants import PodWants, Wishes
 from federation.core.types import Taint, Toleration
 from tests.unit.core.devices.fleets import cards_of, fleet, host, placed, shape

@@ -22,13 +22,13 @@ from federation.core.devices.cards import (
     MigProfile,
     Slice,
 )
-from federation.core.devices.fit import find
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import Placement, Room, Shape
-from federation.core.devices.legality import check
-from federation.core.devices.misfit import Misfit
-from federation.core.devices.mix import Mix
-from federation.core.devices.strategies.named import STRATEGIES, strategy
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies.named import STRATEGIES, strategy
+from federation.core.devices.fleet.types import Placement, Room, Shape
+from federation.core.devices.host.fit import find
+from federation.core.devices.host.legality import check
+from federation.core.devices.host.misfit import Misfit
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role, Wishes
 from tests.unit.core.devices.hosts import A30_PROFILES
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from federation.core.devices.fleet_kinds import Kinds
-from federation.core.devices.fleet_table import Table
-from federation.core.devices.fleet_types import Room, Shape
-from federation.core.devices.fragmentation import Cards, Fragments
-from federation.core.devices.mix import Mix
-from federation.core.devices.strategies.fgd import Fgd
-from federation.core.devices.strategies.prices import prices_of
+from federation.core.devices.fleet.fragmentation import Cards, Fragments
+from federation.core.devices.fleet.kinds import Kinds
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies.fgd import Fgd
+from federation.core.devices.fleet.strategies.prices import prices_of
+from federation.core.devices.fleet.table import Table
+from federation.core.devices.fleet.types import Room, Shape
 from federation.core.devices.wants import Wishes
 from tests.unit.core.devices.fleets import fleet, host, placed, shape
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import NoPlace, Placement, Shape
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.types import NoPlace, Placement, Shape
 from federation.core.devices.wants import Wishes
 from tests.unit.core.devices.fleets import cards_of, fleet, host, shape
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.handshake import Handshake, read
-from federation.core.devices.node_lock import NodeLock, decode, encode
-from federation.core.devices.undecodable import UndecodableError
+from federation.core.devices.wire.handshake import Handshake, read
+from federation.core.devices.wire.node_lock import NodeLock, decode, encode
+from federation.core.devices.wire.undecodable import UndecodableError
 from tests.unit.core.build import FEW
 
 ASKED = "Requesting_2026-01-02 03:04:05"

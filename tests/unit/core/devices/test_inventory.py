@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.core.devices.cards import HAMI_CORE, INSTANCE, SLICE, WHOLE, Card, Host
-from federation.core.devices.inventory import HostReading, NodeFacts, carried, read_host
-from federation.core.devices.node_groups import NodeGroup
-from federation.core.devices.registration import encode_colon, encode_json
-from federation.core.devices.vendor_table import HYGON, NVIDIA
+from federation.core.devices.inventory.inventory import HostReading, NodeFacts, carried, read_host
+from federation.core.devices.inventory.node_groups import NodeGroup
+from federation.core.devices.wire.registration import encode_colon, encode_json
+from federation.core.devices.wire.vendor_table import HYGON, NVIDIA
 from tests.unit.core.build import FEW
 
 REGISTER = NVIDIA.register

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from federation.core.devices.cards import Amount, Card, Grant, MigProfile, Slice
-from federation.core.devices.holding import Holding, Replica, Reservation, State
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.ledger_claims import Claimed
-from federation.core.devices.ledger_spaces import Limit
+from federation.core.devices.ledger.claims import Claimed
+from federation.core.devices.ledger.holding import Holding, Replica, Reservation, State
+from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.ledger.spaces import Limit
 from federation.core.devices.wants import PodWants
 from tests.unit.core.devices.pods_and_cards import (
     APP,

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from federation.core.devices.cards import Amount, Slice
-from federation.core.devices.holding import Holding
-from federation.core.devices.ledger import Ledger
-from federation.core.devices.ledger_spaces import by_vendor
+from federation.core.devices.ledger.holding import Holding
+from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.ledger.spaces import by_vendor
 from tests.unit.core.devices.ledger_walk import Memory, Walk, World, recount, sums, with_claims
 
 STEPS = 120

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.matching import names_model
+from federation.core.devices.host.matching import names_model
 
 A100, H100 = "NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3"
 RTX, ADA = "NVIDIA GeForce RTX 4090", "NVIDIA RTX 6000 Ada Generation"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.core.devices.cards import Amount, CardUse, HostUse, MigProfile, Slice
-from federation.core.devices.legality import check
-from federation.core.devices.mig import overlap, taken
-from federation.core.devices.mig_table import table_of
-from federation.core.devices.misfit import Code
+from federation.core.devices.host.legality import check
+from federation.core.devices.host.mig import overlap, taken
+from federation.core.devices.host.mig_table import table_of
+from federation.core.devices.host.misfit import Code
 from federation.core.devices.wants import CardWants, Role
 from tests.unit.core.devices.hosts import (
     A30_PROFILES,
@@ -37,7 +37,7 @@ def arrive(use: HostUse, *names: str) -> HostUse | None:
     """One pod after the other; None if one finds no place."""
     for name in names:
         wants = pod(ask(1, SIZES[name]))
-        from federation.core.devices.fit import find
+        from federation.core.devices.host.fit import find
 
         found = find(use, wants)
         if not isinstance(found, tuple):

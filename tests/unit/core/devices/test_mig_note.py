@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.core.devices.cards import Grant, Slice
-from federation.core.devices.mig_note import MigEntry, MigIdentity, decode, encode, of_allocation
-from federation.core.devices.undecodable import UndecodableError
+from federation.core.devices.wire.mig_note import (
+    MigEntry,
+    MigIdentity,
+    decode,
+    encode,
+    of_allocation,
+)
+from federation.core.devices.wire.undecodable import UndecodableError
 from tests.unit.core.build import FEW
 
 ENTRY: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from federation.core.devices.mix import MOST_PODS, MOST_SHAPES, Mix, typical
+from federation.core.devices.fleet.mix import MOST_PODS, MOST_SHAPES, Mix, typical
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants
 from tests.unit.core.devices.fleets import shape
 

@@ -6,12 +6,12 @@ from itertools import combinations
 import pytest
 
 from federation.core.devices.cards import Grant, HostUse, Slice
-from federation.core.devices.fleet import Fleet
-from federation.core.devices.fleet_types import NoPlace, Room, Shape
-from federation.core.devices.holding import Holding
-from federation.core.devices.mix import Mix
-from federation.core.devices.moves import Holder, Moves, smallest_moves, without
-from federation.core.devices.strategies.named import strategy
+from federation.core.devices.fleet.fleet import Fleet
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.moves import Holder, Moves, smallest_moves, without
+from federation.core.devices.fleet.strategies.named import strategy
+from federation.core.devices.fleet.types import NoPlace, Room, Shape
+from federation.core.devices.ledger.holding import Holding
 from federation.core.devices.wants import Role
 from tests.unit.core.devices.fleets import host, shape
 from tests.unit.core.devices.hosts import host as host_of

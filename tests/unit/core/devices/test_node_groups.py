@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.node_groups import NodeGroup, decode, group_of
-from federation.core.devices.undecodable import UndecodableError
+from federation.core.devices.inventory.node_groups import NodeGroup, decode, group_of
+from federation.core.devices.wire.undecodable import UndecodableError
 from tests.unit.core.build import FEW
 
 SEED = Path(__file__).parents[5] / "shared" / "seed-manifests" / "60-vgpu-node-groups.yaml"

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.core.devices.cards import Grant, Slice
-from federation.core.devices.plan_note import (
+from federation.core.devices.wire.plan_note import (
     LONGEST,
     PlanNote,
     PlanNoteError,

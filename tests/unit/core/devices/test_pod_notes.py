@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.core.devices.cards import Allocation, Card, Grant, Slice
-from federation.core.devices.pod_notes import read, write
-from federation.core.devices.undecodable import UndecodableError
-from federation.core.devices.vendor_table import AMD, VENDORS
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants
+from federation.core.devices.wire.pod_notes import read, write
+from federation.core.devices.wire.undecodable import UndecodableError
+from federation.core.devices.wire.vendor_table import AMD, VENDORS
 from tests.unit.core.build import FEW
 
 ASCEND_KEYS = ("huawei.com/Ascend910B3", "predicate-time")

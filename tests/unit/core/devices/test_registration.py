@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.core.devices.cards import Card, MigProfile
-from federation.core.devices.registration import (
+from federation.core.devices.wire.registration import (
     decode,
     decode_cordon,
     decode_links,
@@ -18,8 +18,8 @@ from federation.core.devices.registration import (
     encode_json,
     encode_links,
 )
-from federation.core.devices.undecodable import LONGEST, MOST, UndecodableError
-from federation.core.devices.vendor_table import AMD, HYGON, METAX_SHARED, NVIDIA, VENDORS
+from federation.core.devices.wire.undecodable import LONGEST, MOST, UndecodableError
+from federation.core.devices.wire.vendor_table import AMD, HYGON, METAX_SHARED, NVIDIA, VENDORS
 from tests.unit.core.build import FEW
 
 A10 = {

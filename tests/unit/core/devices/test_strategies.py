@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from federation.core.devices.cards import HostUse
-from federation.core.devices.fleet_types import Room
-from federation.core.devices.mix import Mix
-from federation.core.devices.strategies.named import STRATEGIES, strategy
+from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies.named import STRATEGIES, strategy
+from federation.core.devices.fleet.types import Room
 from federation.core.devices.wants import Wishes
 from tests.unit.core.devices.fleets import cards_of, fleet, host, placed, shape
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.asking import ContainerAsk, pod_wants
+from federation.core.devices.asking.asking import ContainerAsk, pod_wants
 from federation.core.devices.cards import INSTANCE, MIG, Allocation, Amount, Card, Grant, MigProfile
-from federation.core.devices.charge import charge
-from federation.core.devices.totals import Held, held, like, smallest
-from federation.core.devices.totals_quota import UnknownCard, standard, total_name
-from federation.core.devices.totals_rules import TransformationError, card_quotas, plain
-from federation.core.devices.vendor_table import NVIDIA, VENDORS
-from federation.core.devices.vendors import Vendors
+from federation.core.devices.ledger.charge import charge
+from federation.core.devices.quota.quota import UnknownCard, standard, total_name
+from federation.core.devices.quota.rules import TransformationError, card_quotas, plain
+from federation.core.devices.quota.totals import Held, held, like, smallest
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role
+from federation.core.devices.wire.vendor_table import NVIDIA, VENDORS
+from federation.core.devices.wire.vendors import Vendors
 from federation.core.policies import ResourceRules, Transformation, TransformationStrategy
 
 A100 = Card("GPU-1", "NVIDIA", "A100", 40960)

@@ -3,8 +3,8 @@
 import pytest
 
 from federation.core.devices.cards import Amount
-from federation.core.devices.ledger_spaces import Limit, Spaces
-from federation.core.devices.totals_namespace import namespace_limits
+from federation.core.devices.ledger.spaces import Limit, Spaces
+from federation.core.devices.quota.namespace import namespace_limits
 
 MEMORY = "limits.nvidia.com/gpumem"
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from federation.core.devices.undecodable import UndecodableError
-from federation.core.devices.vendor_config import of_device_config
-from federation.core.devices.vendor_table import (
+from federation.core.devices.wire.undecodable import UndecodableError
+from federation.core.devices.wire.vendor_config import of_device_config
+from federation.core.devices.wire.vendor_table import (
     ASCEND,
     CAMBRICON,
     HYGON,
@@ -18,7 +18,7 @@ from federation.core.devices.vendor_table import (
     NVIDIA,
     VENDORS,
 )
-from federation.core.devices.vendors import Quantity, Vendor, Vendors
+from federation.core.devices.wire.vendors import Quantity, Vendor, Vendors
 
 
 @pytest.mark.parametrize(

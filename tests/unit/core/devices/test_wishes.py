@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.devices.asking import ContainerAsk, WantsError, pod_wants
-from federation.core.devices.vendors import Vendor
+from federation.core.devices.asking.asking import ContainerAsk, WantsError, pod_wants
+from federation.core.devices.asking.wishes import WishError, read_wishes
 from federation.core.devices.wants import Wishes
-from federation.core.devices.wishes import WishError, read_wishes
+from federation.core.devices.wire.vendors import Vendor
 
 ASK = [ContainerAsk("c", limits={"nvidia.com/gpu": "1"})]
 

@@ -1,0 +1,1 @@
+"""Dynamic Resource Allocation: what claims count, devices as cards, claims as holders."""

@@ -1,0 +1,1 @@
+"""Whether and how a pod fits on the cards of one host, exactly."""

@@ -1,0 +1,1 @@
+"""The cards of a node: from what it registers, from its capacity, or as node groups cut them."""

@@ -1,0 +1,1 @@
+"""What shares of cards count against quota, per flavor and per namespace."""

@@ -1,4 +1,0 @@
-"""Ways to choose host and cards among those that fit, each a small module with one interface.
-
-This package imports none of them; `federation.core.devices.strategies.named` knows their names.
-"""

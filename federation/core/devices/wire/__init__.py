@@ -1,0 +1,1 @@
+"""The texts that nodes, pods and Jobs carry about cards, both ways, and the table of vendors."""
