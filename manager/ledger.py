@@ -140,10 +140,13 @@ class Ledger:
     def offer(self, uid: str, choice: Choice) -> None:
         """An offer is about to be made."""
         self._put(uid, _Entry(choice.queue, choice.usage))
-        self.expect(uid, choice)
+        if choice.gang:
+            self._cards.keep(uid, choice.gang)
 
     def expect(self, uid: str, choice: Choice) -> None:
-        """It may be made: its cards count from now on, until `ended` or `forgo`."""
+        """It was just chosen and may be offered: its cards count from now on, until `ended` or
+        `forgo`.
+        """
         if choice.gang:
             self._cards.offer(uid, choice.gang, choice.places)
 

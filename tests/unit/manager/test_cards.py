@@ -31,13 +31,14 @@ class Cards(Federation):
         group = {"coveredResources": [GPU], "flavors": [{"name": "f", "resources": [quota]}]}
         super().__init__(*names, resourceGroups=[group])
 
-    def report(self, name: str, available: int = 4) -> None:
+    def report(self, name: str, available: int = 4, used: int = 0) -> None:
         super().report(name, available)
         report = self.workers[name].fake.items(WORKER_REPORTS)[0]
         amounts = {"nominal": "99", "used": "0", "available": "99"}
         (queue,) = report["status"]["clusterQueues"]
         queue["resources"] = [{"flavor": "f", "resource": GPU, **amounts}]
-        made = buckets_of([(host("h", self.cards), ROOM)]).classes(LIMIT)
+        use = host("h", self.cards, {0: (1, used, 0)} if used else None)
+        made = buckets_of([(use, ROOM)]).classes(LIMIT)
         status = {"clusterQueues": [queue], "placement": placement_to_wire(made)}
         self.workers[name].fake.merge(WORKER_REPORTS, name, {"status": status}, status=True)
 
@@ -122,3 +123,28 @@ async def test_an_index_that_is_lost_gives_cards_back() -> None:
         world.ask("j")
         assert await placed(world, "j") == "a"
         assert left == 0
+
+
+@pytest.mark.parametrize("used", [1000, 20_000])
+async def test_a_report_that_comes_between_choice_and_offer(used: int) -> None:
+    """The host that was chosen is told of no more; what was chosen counts all the same."""
+    world = Cards(2, "a")
+    async with world.running() as manager:
+        await until(lambda: manager.dispatcher.fills == 1)
+
+        def tell(name: str) -> None:
+            if name == "claim" and manager.scheduler.items:
+                world.index.before = lambda name: None
+                world.report("a", used=used)
+                found = world.workers["a"].fake.items(WORKER_REPORTS)[0]
+                manager.clusters.links["a"].ledger.report(found)
+
+        world.index.before = tell
+        world.ask("j")
+        assert await placed(world, "j") == "a"
+        assert world.index.before is not tell
+        world.ask("k")
+        if used == 1000:
+            assert await placed(world, "k") == "a"
+        else:
+            await until(lambda: "largest free slice 20,960 MiB" in world.why("k"), "told")

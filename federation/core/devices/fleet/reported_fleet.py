@@ -78,9 +78,18 @@ class ReportedFleet:
         return self.fleet.place_gang(asked)
 
     def offer(self, uid: str, gang: Gang, places: Sequence[Placement]) -> None:
-        """Count a gang at the places that were found for it, until a report counts it."""
+        """Count a gang at the places that were found for it just now, until a report counts it."""
         self.release(uid)
         self._offers[uid] = gang, self._taken(places)
+
+    def keep(self, uid: str, gang: Gang) -> None:
+        """Go on counting an offer. Reports may have come since its places were found, so that one
+        which is not known is placed anew.
+        """
+        known = self._offers.get(uid)
+        if known is None or known[0] != gang:
+            self.release(uid)
+            self._offers[uid] = gang, self._taken(self.place(gang))
 
     def release(self, uid: str) -> None:
         """An offer is in the report now, or is none any more; unknown ones are ignored."""
