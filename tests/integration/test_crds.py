@@ -686,6 +686,49 @@ def test_worker_keeps_marks_from_users_and_lets_them_do_the_rest(worker):
         assert "only Fedq may write" in said
 
 
+CARD_NOTES = {
+    "fedq.io/seat": "0",
+    "hami.io/vgpu-node": "n1",
+    "hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,4000,0:;",
+}
+
+
+def test_worker_keeps_what_is_noted_of_cards(worker):
+    """A tenant changes neither the cards of a pod nor its gate; HAMi and the agent may."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "seated", "namespace": NAMESPACE, "annotations": CARD_NOTES},
+        "spec": {
+            "containers": [{"name": "c", "image": "c"}],
+            "schedulingGates": [{"name": "fedq.io/devices"}],
+        },
+    }
+    worker.kubectl("create", "-f", "-", objects=[pod])
+    allocated = "hami.io/vgpu-devices-allocated"
+
+    def patch(body: Json, *who: str) -> tuple[str, ...]:
+        what = ("patch", "pod", "seated", "-n", NAMESPACE, *who)
+        return (*what, "--type=merge", "-p", json.dumps(body))
+
+    def noted(notes: Json) -> Json:
+        return {"metadata": {"annotations": notes}}
+
+    less = noted({allocated: "GPU-1,NVIDIA,1,0:;"})
+    changed = worker.refusal(*patch(less, "--as", PLAIN))
+    removed = worker.refusal(*patch(noted(dict.fromkeys(CARD_NOTES)), "--as", PLAIN))
+    added = worker.refusal(*patch(noted({"hami.io/bind-phase": "allocating"}), "--as", PLAIN))
+    ungated = worker.refusal(*patch({"spec": {"schedulingGates": []}}, "--as", PLAIN))
+    worker.kubectl(*patch(noted({"mine": "1"}), "--as", PLAIN))
+    worker.kubectl(*patch(less, "--as", "plugin", "--as-group", "system:masters"))
+    worker.kubectl(*patch({"spec": {"schedulingGates": []}}, "--as", AGENT))
+    worker.kubectl("delete", "pod", "seated", "-n", NAMESPACE, "--wait=false")
+
+    for said in (changed, removed, added):
+        assert "only Fedq and HAMi may change" in said
+    assert "only Fedq may remove the scheduling gate" in ungated
+
+
 def test_worker_refuses_an_epoch_that_is_over(worker):
     """Jobs of an older epoch can be stopped, not made; without the ConfigMap all may be made."""
     old = job("old", {QUEUE_LABEL: "q", ORIGIN_LABEL: "o"}, {"fedq.io/epoch": "2"}, suspend=True)

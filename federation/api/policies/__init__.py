@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from federation.api.names import Controller
-from federation.api.policies import checks, jobs, spelling, workloads
+from federation.api.policies import checks, jobs, pods, spelling, workloads
 from federation.api.policies.build import Documents
 from federation.api.policies.default_queue import default_queue
 
@@ -34,6 +34,7 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
         "require-queue": jobs.require_queue(),
     },
     "worker": {
+        "card-notes": pods.card_notes(),
         "default-queue": default_queue(None),
         "epoch": jobs.epoch_fence(),
         "no-forgery": jobs.no_forgery(),

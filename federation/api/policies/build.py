@@ -68,6 +68,11 @@ def jobs(operations: Sequence[str], namespaces: Json | None = None) -> Json:
     return match | ({"namespaceSelector": namespaces} if namespaces else {})
 
 
+def pods(operations: Sequence[str]) -> Json:
+    """Matches writes of pods; not of their status, nor that they are bound."""
+    return _match("", ("v1",), "pods", operations)
+
+
 def _match(group: str, versions: Sequence[str], resource: str, operations: Sequence[str]) -> Json:
     rule = {
         "apiGroups": [group],
