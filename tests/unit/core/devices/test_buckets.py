@@ -77,11 +77,11 @@ def test_any_pod_finds_the_same_score_in_the_report(
             wishes=replace(asked.wants.wishes, use_uuids=None, avoid_uuids=frozenset()),
         ),
     )
-    known = strategy(name, Mix.of([plain, shape(1, 4000)]))
-    fleet = Fleet(known)
+    mix = Mix.of([plain, shape(1, 4000)])
+    fleet = Fleet(strategy(name, mix))
     for number, (use, room) in enumerate(hosts):
         fleet.put(f"n{number:05d}", use, room)
-    reported = fleet_of(buckets_of(hosts).classes(LIMIT), known)
+    reported = fleet_of(buckets_of(hosts).classes(LIMIT), strategy(name, mix))
 
     here, there = fleet.place(plain), reported.place([(asked, 1)])
 
@@ -96,12 +96,12 @@ def test_any_pod_finds_the_same_score_in_the_report(
 def test_links_between_cards_are_told_by_their_order() -> None:
     links = {(0, 1): 100, (2, 3): 600}
     hosts = [(host("a", 4, {0: (1, 9, 9)}, links), ROOM), (host("b", 4, links=links), ROOM)]
-    known = strategy("topology-aware", Mix())
-    fleet = Fleet(known)
+    fleet = Fleet(strategy("topology-aware", Mix()))
     for number, (use, room) in enumerate(hosts):
         fleet.put(str(number), use, room)
     here = fleet.place(shape(2))
-    there = fleet_of(buckets_of(hosts).classes(LIMIT), known).place([(shape(2), 1)])
+    told = fleet_of(buckets_of(hosts).classes(LIMIT), strategy("topology-aware", Mix()))
+    there = told.place([(shape(2), 1)])
 
     assert isinstance(here, Placement)
     assert not isinstance(there, NoPlace)
@@ -275,12 +275,11 @@ def test_a_coarser_report_never_tells_of_more_than_there_is(limit: int) -> None:
     made = buckets_of(hosts)
     exact, coarse = made.classes(LIMIT), made.classes(limit)
     assert size(coarse) <= limit < size(exact)
-    known = strategy("default", Mix())
-    fleet = Fleet(known)
+    fleet = Fleet(strategy("default", Mix()))
     for number, (use, room) in enumerate(hosts):
         fleet.put(str(number), use, room)
 
-    reported = fleet_of(coarse, known)
+    reported = fleet_of(coarse, strategy("default", Mix()))
 
     seen = 0
     for cpu in (0, 50_000):
