@@ -6,18 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from federation.core.devices.cards import Amount, Card, Host
-from federation.core.devices.claims.cards import NO_LIMIT, hosts, merged, numbers
+from federation.core.devices.claims.cards import NO_LIMIT, hosts, merged
 from federation.core.devices.claims.claims import Device
 from federation.core.devices.claims.holdings import holdings_of
-from federation.core.devices.claims.inventory import Inventory
 from federation.core.devices.claims.pools import complete
 from federation.core.devices.ledger.holding import Holding, State
-from federation.jobs.claim_objects import read_allocation, read_class, read_slice
+from federation.jobs.claim_objects import read_allocation, read_slice
 from tests.unit.jobs.claim_build import (
     DRIVER,
     allocated,
     device,
-    device_class,
     resource_slice,
     result,
 )
@@ -50,16 +48,8 @@ def test_published_devices_are_cards_of_their_nodes() -> None:
     )
 
 
-def test_a_device_of_another_driver_is_no_card_and_can_be_counted() -> None:
-    nic = Device("nic.example.com", "n1", "nic-0", "n1")
-    found = Inventory(
-        (*published(device(0), device(1, allowMultipleAllocations=False)), nic),
-        [read_class(device_class())],
-    )
-    assert hosts([nic]) == {}
-    assert numbers(found) == {"n1": {"hami-gpu": 2}}
-    taken = [(DRIVER, "n1", "hami-gpu-0"), (DRIVER, "n1", "hami-gpu-1")]
-    assert numbers(found, taken) == {"n1": {"hami-gpu": 1}}
+def test_a_device_of_another_driver_is_no_card() -> None:
+    assert hosts([Device("nic.example.com", "n1", "nic-0", "n1")]) == {}
 
 
 def test_a_card_that_is_registered_and_published_is_one() -> None:

@@ -1,14 +1,13 @@
-"""Published devices as cards of hosts, and as numbers where a driver's devices are no cards."""
+"""Published devices as cards of hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from federation.core.devices.cards import Card, Host
 from federation.core.devices.claims.claims import HAMI_DRIVER, Attribute, Device
-from federation.core.devices.claims.inventory import Inventory
 from federation.core.devices.wire.vendor_table import NVIDIA
 
 NO_LIMIT: Final = 2**31 - 1
@@ -97,20 +96,3 @@ def _one(registered: Card, published: Card | None) -> Card:
         cores=min(registered.cores, published.cores),
         cordoned=registered.cordoned or published.cordoned,
     )
-
-
-def numbers(
-    inventory: Inventory, held: Collection[tuple[str, str, str]] = ()
-) -> Mapping[str, Mapping[str, int]]:
-    """How many devices of each class a claim could get, by node ('' for those of no single node).
-
-    Those `held` (by their keys) are left out unless several may have them, and those that a taint
-    closes. A class whose selectors cannot be told has none. Raises nothing.
-    """
-    found: dict[str, dict[str, int]] = {}
-    for name in sorted(inventory.classes):
-        for device in inventory.of_class(name):
-            if not closed(device) and (device.shared or device.key not in held):
-                of_node = found.setdefault(device.node, {})
-                of_node[name] = of_node.get(name, 0) + 1
-    return found

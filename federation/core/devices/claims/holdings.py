@@ -1,7 +1,7 @@
 """What allocated claims hold of cards: the same entries of the ledger as those of annotations.
 
 The allocation in the status of a ResourceClaim is made by the scheduler in one write, so it is
-what counts; what annotations of its pods say of the same card is not (`ledger_claims`).
+what counts; what annotations of its pods say of the same card is not (`ledger.claims`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hosts in classes of what is alike for placement, with counts: what an agent tells of its cluster.
 
 A class has all that a placement looks at but names: whoever reads it back finds the same places at
-the same scores (`bucket_hosts`). If that would be too long it is made coarser step by step, always
+the same scores (`reported_fleet`). If that would be too long it is made coarser step by step, always
 downwards: nothing is ever told to be free that is not.
 """
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from federation.core.devices.cards import INSTANCE, MIG, Grant, HostUse, Slice
-from federation.core.devices.host import mig
 from federation.core.devices.host.matching import barred
-from federation.core.devices.host.mig_table import MigTable, table_of
+from federation.core.devices.host.mig_table import MigTable, table_of, taken
 from federation.core.devices.host.misfit import Code
 from federation.core.devices.wants import PodWants, Role, Wishes
 from federation.core.devices.wire.vendor_table import VENDORS
@@ -110,7 +109,7 @@ class Board:
             self.slots.append(slots)
             self.memory.append(memory)
             self.cores.append(cores)
-            self.masks.append(mig.taken(held.slices) if held.slices else 0)
+            self.masks.append(taken(held.slices))
             self.tables.append(table_of(card.profiles) if card.mode == MIG else None)
             self.bars.append(barred(card, held, wishes))
 

@@ -10,6 +10,7 @@ is computed, once per kind of card and only for the states that come up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -112,6 +113,14 @@ class MigTable:
 def bits(start: int, size: int) -> int:
     """Memory slices [start, start + size) as a mask."""
     return ((1 << size) - 1) << start
+
+
+def taken(slices: Iterable[Slice]) -> int:
+    """The memory slices of these instances, as a mask."""
+    mask = 0
+    for place in slices:
+        mask |= bits(place.start, place.size)
+    return mask
 
 
 @lru_cache(maxsize=256)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -62,19 +61,6 @@ class Reservation:
         )
 
 
-class Entry(NamedTuple):
-    """One slot of one card. `slot` is the number of the card within the container."""
-
-    owner: Owner
-    container: int
-    uuid: str
-    slot: int
-    memory_mib: int
-    cores: int
-    slice: Slice | None
-    state: State
-
-
 @dataclass(frozen=True, slots=True)
 class Holding:
     """What one owner has on one host. `deadline` is None once it is bound; `mutex` says that it
@@ -98,10 +84,3 @@ class Holding:
     def occupied(self) -> dict[str, tuple[Slice, ...]]:
         """Its places on MIG cards now, by UUID."""
         return occupied(self.allocation)
-
-    def entries(self) -> Iterator[Entry]:
-        """Every slot of it, also those that init containers have left."""
-        for number, grants in enumerate(self.allocation):
-            for slot, grant in enumerate(grants):
-                uuid, _, memory, cores, place = grant
-                yield Entry(self.owner, number, uuid, slot, memory, cores, place, self.state)

@@ -2,7 +2,7 @@
 
 Everything counted follows from what was last heard: node registrations, seats that are noted on
 Jobs, pods in their latest version, and decisions made here since. Therefore events may come twice,
-late or in any order, and a ledger made anew from the same notes is equal to this one (`rebuild`).
+late or in any order, and a ledger made anew from the same notes is equal to this one.
 All calls return at once and change all or nothing: to ask and to commit is one step.
 """
 

@@ -17,8 +17,8 @@ from federation.core.devices.ledger.claims import Claimed
 from federation.core.devices.ledger.holding import Holding, Owner, Replica, Reservation, State
 from federation.core.devices.ledger.ledger import Ledger
 from federation.core.devices.ledger.observed import UNBOUND_FOR, ObservedPod
-from federation.core.devices.ledger.rebuild import rebuild
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role, Wishes
+from tests.unit.core.devices.ledger_rebuild import rebuild
 
 HOSTS = ("n0", "n1", "mig")
 ANY = -1

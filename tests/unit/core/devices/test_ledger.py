@@ -719,19 +719,6 @@ def test_the_use_of_a_host_is_a_value() -> None:
     assert after.use("a").amount == (1, 10240, 0)
 
 
-def test_entries_name_every_slot() -> None:
-    """Owner, container, card, number of the card in the container."""
-    books = ledger(card("a"), card("b"))
-    pod = wants((APP, 1), (APP, 2))
-    books.reserve(reservation("p", pod, allocation=on(["a", "b"], pod)))
-    entries = [entry for held in books.holdings() for entry in held.entries()]
-
-    assert entries == [
-        ("p", 0, "a", 0, 1, 0, None, State.RESERVED),
-        ("p", 1, "b", 0, 2, 0, None, State.RESERVED),
-    ]
-
-
 # Claims
 
 
