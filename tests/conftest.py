@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from fedq.rig.rig import Rig
+
+settings.register_profile("fedq", deadline=None)  # how busy a machine is decides no test
+settings.load_profile("fedq")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
