@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from federation.core.devices.ledger.observed import SKEW
 from federation.core.devices.wire import pod_notes
 from federation.core.devices.wire.allocation_note import BIND_PHASE, BIND_TIME, NODE
 from federation.core.devices.wire.plan_note import Seat
@@ -29,27 +30,38 @@ class Binding:
         self._waiting: dict[str, dict[str, None]] = {}
         devices.pods.on_served = self._served
 
-    def turns(self, due: Sequence[Taking], seats: Sequence[Seat], job: str) -> list[Taking]:
+    def turns(
+        self, due: Sequence[Taking], seats: Sequence[Seat], job: str
+    ) -> tuple[list[Taking], float | None]:
         """Those that may go now: one for each node on which none is being allocated. Each holds
-        its node until `done`.
+        its node until `done`. Then after how many seconds others may go, whatever is heard of those
+        that are being allocated.
         """
-        stalled = self._devices.now() - STALLED_S
-        busy = {
-            host for host, since in self._devices.pods.allocating.values() if since > stalled
-        } | self._claims
-        found = []
+        busy = self._busy()
+        found, stalled = [], []
         for taking in due:
             host = seats[taking.seat].host
             if not self._devices.noted(seats[taking.seat]):
                 found.append(taking)
                 continue
-            if host in busy:
+            if host in busy or host in self._claims:
                 self._waiting.setdefault(host, {})[job] = None
+                stalled += [busy[host]] if host in busy else []
                 continue
-            busy.add(host)
             self._claims.add(host)
             found.append(taking)
-        return found
+        return found, min(stalled, default=None)
+
+    def _busy(self) -> dict[str, float]:
+        """The nodes on which a pod is being allocated, and for how many seconds that counts yet.
+        What began in the future, by its note, is not believed.
+        """
+        now, busy = self._devices.now(), dict[str, float]()
+        for host, since in self._devices.pods.allocating.values():
+            left = since + STALLED_S - now
+            if 0 < left <= STALLED_S + SKEW:
+                busy[host] = max(left, busy.get(host, 0.0))
+        return busy
 
     def done(self, host: str) -> None:
         """The pod is written, or could not be."""

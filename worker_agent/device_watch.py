@@ -10,6 +10,7 @@ from federation.core.policies import ResourceRules
 from federation.edge.deletions import Deletions
 from federation.edge.informer import Key, key_of
 from federation.edge.resources import Json
+from federation.jobs.device_pins import mark_of
 from worker_agent.device_nodes import DeviceNodes
 from worker_agent.device_pods import Shape, ended, job_of, observed, seconds, shape_of, thin
 from worker_agent.rooms import Rooms
@@ -100,7 +101,8 @@ class DevicePods:
     def _allocate(self, uid: str, pod: Json) -> None:
         notes = pod["metadata"].get("annotations") or {}
         phase = (pod.get("status") or {}).get("phase") or "Pending"
-        if notes.get(BIND_PHASE) == ALLOCATING and phase == "Pending" and NODE in notes:
+        noted = notes.get(BIND_PHASE) == ALLOCATING and phase == "Pending" and NODE in notes
+        if noted and _may_start(pod):
             self.allocating[uid] = notes[NODE], seconds(notes.get(BIND_TIME, ""))
         else:
             self._served(uid)
@@ -142,3 +144,10 @@ class DevicePods:
                 del self._by_job[job]
             self._moved(job)
         self._freed()
+
+
+def _may_start(pod: Json) -> bool:
+    """Whether a kubelet may ask for its cards: notes alone, which anybody can write, do not do."""
+    if pod["spec"].get("schedulingGates"):
+        return False
+    return bool(pod["spec"].get("nodeName") or (job_of(pod) and mark_of(pod) is not None))

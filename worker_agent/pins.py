@@ -10,6 +10,7 @@ import asyncio
 
 import structlog
 
+from federation.api.names import Gate
 from federation.core.devices.ledger.holding import Replica
 from federation.core.devices.wire.plan_note import Seat
 from federation.core.topology import HOSTNAME
@@ -84,13 +85,14 @@ class Pins:
             return None  # no pod is seated by a plan that is not noted yet; then it is marked again
         pods = self._devices.pods.of_job(uid)
         by_name = {pod["metadata"]["name"]: pod for pod in pods}
-        due = takings(pods, len(plan.seats))
+        due, stalled = takings(pods, len(plan.seats)), None
         if self._binding is not None:
-            due = self._binding.turns(due, plan.seats, uid)
+            due = [taking for taking in due if not _waits_for_others(by_name[taking.pod])]
+            due, stalled = self._binding.turns(due, plan.seats, uid)
         writes = [
             self._pin(uid, by_name[taking.pod], taking, plan.seats[taking.seat]) for taking in due
         ]
-        later = [again for again in await asyncio.gather(*writes) if again is not None]
+        later = [again for again in (*await asyncio.gather(*writes), stalled) if again is not None]
         return min(later, default=None)
 
     async def _pin(self, job: str, pod: Json, taking: Taking, seat: Seat) -> float | None:
@@ -136,3 +138,8 @@ class Pins:
             return RETRY_S  # the API server refused; nothing will announce better
         self._devices.pods.on_event("MODIFIED", written)
         return None
+
+
+def _waits_for_others(pod: Json) -> bool:
+    """Whether a pod has gates that are not ours: its node would be kept for it without an end."""
+    return any(gate["name"] != Gate.DEVICES for gate in pod["spec"].get("schedulingGates") or ())

@@ -27,6 +27,7 @@ from tests.reference.card_watch import CardWatch
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent import support
 from tests.unit.worker_agent.support import Worker, job
+from worker_agent import device_binding
 from worker_agent.binder import Binder
 from worker_agent.report import Reporter
 
@@ -306,6 +307,63 @@ async def test_without_hami_the_agent_writes_what_its_plugin_reads() -> None:
             watch.event("ADDED", one)
         assert watch.problems == []
         assert len(watch.granted) == 2
+
+
+async def test_a_pod_with_gates_of_its_own_keeps_no_node_for_itself() -> None:
+    """Without HAMi one pod at a time is allocated on a node; who cannot start has no turn yet."""
+    worker = Cards(nodes=1, of=2, binder=Binder.AGENT)
+    async with worker.running():
+        for name in ("held", "free"):
+            worker.add(asks(name, gpu=1, gpumem=5000))
+            await until(lambda name=name: worker.started(name))
+        worker.make_pods("held")
+        (held,) = worker.pods("held")
+        own = {"name": "example.com/own"}
+        gates = {"spec": {"schedulingGates": [GATE, own]}}
+        worker.fake.merge(PODS, held["metadata"]["name"], gates, "team")
+        worker.make_pods("free")
+        await until(lambda: worker.seated("free"))
+        assert worker.pods("held")[0]["spec"]["schedulingGates"] == [GATE, own]
+        worker.bind(worker.pods("free")[0])
+        gates = {"spec": {"schedulingGates": [GATE]}}
+        worker.fake.merge(PODS, held["metadata"]["name"], gates, "team")
+        await until(lambda: worker.seated("held"))
+
+
+@pytest.mark.parametrize("bind_time", ["99999999999", "now"])
+async def test_made_up_notes_of_a_pod_keep_no_node(bind_time: str) -> None:
+    """A pod that nobody bound, and one that began in the future, are not being allocated."""
+    worker = Cards(nodes=1, of=2, binder=Binder.AGENT)
+    now = str(int(worker.settings.clock()))
+    notes = {
+        "hami.io/vgpu-node": "n0",
+        "hami.io/bind-phase": "allocating",
+        "hami.io/bind-time": now if bind_time == "now" else bind_time,
+    }
+    spec: Any = {"containers": [{"name": "c"}]}
+    if bind_time != "now":
+        spec["nodeName"] = "n0"
+    meta = {"name": "made-up", "namespace": "team", "annotations": notes}
+    worker.fake.create(PODS, {"metadata": meta, "spec": spec})
+    async with worker.running():
+        worker.add(asks("a", gpu=1, gpumem=5000))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        await until(lambda: worker.seated("a"))
+
+
+async def test_a_pod_that_does_not_get_on_gives_way_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is heard of it: the next pod goes by the clock alone."""
+    monkeypatch.setattr(device_binding, "STALLED_S", 2.0)
+    worker = Cards(nodes=1, of=2, binder=Binder.AGENT)
+    async with worker.running():
+        worker.add(asks("a", pods=2, gpu=1, gpumem=5000))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        await until(lambda: worker.seated("a"))
+        assert not any(pod["spec"].get("nodeName") for pod in worker.pods("a"))
 
 
 async def test_cards_that_no_node_has_are_not_counted() -> None:
