@@ -38,8 +38,8 @@ NEXT = """Fedq runs on the rig. Next:
 
 
 @app.command(
-    epilog="Examples:  fedq rig up --workers 2   |   fedq rig up --control-planes-only   |"
-    "   fedq rig up --backend kind"
+    epilog="Examples:  fedq rig up --workers 2   |   fedq rig up --vgpu   |"
+    "   fedq rig up --control-planes-only   |   fedq rig up --backend kind"
 )
 def up(
     workers: Annotated[int, typer.Option(min=0, max=32, help="Worker clusters.")] = 2,
@@ -48,6 +48,10 @@ def up(
         planes.BackendName | None,
         typer.Option(help="local: plain processes (default); kind: needs Docker and kind."),
     ] = None,
+    vgpu: Annotated[
+        bool,
+        typer.Option("--vgpu", help="Cards can be shared, as HAMi's device plugin shows them."),
+    ] = False,
     control_planes_only: Annotated[
         bool, typer.Option("--control-planes-only", help="Do not install and start Fedq.")
     ] = False,
@@ -56,7 +60,7 @@ def up(
 
     Missing programs are built with Go once per user (some minutes), with time left shown.
     """
-    planes.up(workers, nodes, backend)
+    planes.up(workers, nodes, backend, vgpu)
     if control_planes_only:
         return
     started = time.monotonic()

@@ -64,6 +64,10 @@ def up(
         BackendName | None,
         typer.Option(help="local: plain processes (default); kind: needs Docker and kind."),
     ] = None,
+    vgpu: Annotated[
+        bool,
+        typer.Option("--vgpu", help="Cards can be shared, as HAMi's device plugin shows them."),
+    ] = False,
 ) -> None:
     """Bring the rig up, add what is missing, repair what died. Changes nothing when all is well.
 
@@ -72,7 +76,7 @@ def up(
     with explained():
         started = time.monotonic()
         rig = Rig.load(backend=backend.value if backend else None)
-        rig.up(workers, nodes=nodes, progress=tell)
+        rig.up(workers, nodes=nodes, shared=vgpu, progress=tell)
         tell(f"up: {', '.join(rig.clusters)} ({time.monotonic() - started:.1f} s)")
         if len(rig.workers) > workers:
             tell(

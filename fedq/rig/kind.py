@@ -61,7 +61,8 @@ class KindBackend:
             return
         taint = f"{CONTROL_PLANE}=:NoSchedule"
         run([*kubectl, "taint", "nodes", "-l", CONTROL_PLANE, taint, "--overwrite"])
-        items = [gpu_node(cluster, index) for index in range(state.nodes)]
+        each = range(state.nodes)
+        items = [gpu_node(cluster, index, shared=state.shared) for index in each]
         nodes = {"apiVersion": "v1", "kind": "List", "items": items}
         run([*kubectl, "apply", "-f", "-"], text=json.dumps(nodes))
         for spec in self.components(cluster, state):

@@ -48,7 +48,7 @@ class LocalBackend:
             grant_kwok(layout.endpoint())
         self._start(clients, tell)
         if layout.is_worker:
-            create_nodes(layout.endpoint(), cluster, state.nodes)
+            create_nodes(layout.endpoint(), cluster, state.nodes, shared=state.shared)
 
     def down(self, clusters: list[str], state: State) -> None:
         """See `Backend`: everything is in the rig's folder or a process of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedq.rig.api import Endpoint
+from fedq.rig.gpus import cards, register
 
 GPU_PRODUCT = "NVIDIA-A100-SXM4-40GB"
 CAPACITY = {"cpu": "96", "memory": "1Ti", "pods": "500", "nvidia.com/gpu": "8"}
@@ -49,16 +50,18 @@ def grant_kwok(api: Endpoint) -> None:
     )
 
 
-def create_nodes(api: Endpoint, cluster: str, count: int) -> None:
+def create_nodes(api: Endpoint, cluster: str, count: int, *, shared: bool = False) -> None:
     """Create the GPU nodes that are missing; those that exist stay as they are."""
     for index in range(count):
-        api.create("/api/v1/nodes", gpu_node(cluster, index))
+        api.create("/api/v1/nodes", gpu_node(cluster, index, shared=shared))
 
 
-def gpu_node(cluster: str, index: int) -> dict[str, Any]:
-    """One node with eight cards, as a device plugin and GPU feature discovery would show it."""
+def gpu_node(cluster: str, index: int, *, shared: bool = False) -> dict[str, Any]:
+    """One node with eight cards, as a device plugin and GPU feature discovery would show it;
+    `shared`: as HAMi's plugin registers cards that several containers may have parts of.
+    """
     name = f"{cluster}-gpu-{index}"
-    return {
+    node = {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
@@ -83,3 +86,4 @@ def gpu_node(cluster: str, index: int) -> dict[str, Any]:
             "capacity": CAPACITY,
         },
     }
+    return register(node, cards(name)) if shared else node

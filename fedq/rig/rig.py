@@ -72,9 +72,17 @@ class Rig:
                 self._home.write(State(self._backend or "local"))
             return free
 
-    def up(self, workers: int, *, nodes: int = 4, progress: Progress | None = None) -> None:
+    def up(
+        self,
+        workers: int,
+        *,
+        nodes: int = 4,
+        shared: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
         """Bring up `workers` worker clusters of `nodes` GPU nodes each, or what is missing of them.
 
+        With `shared` several containers may have parts of one card, as with HAMi's device plugin.
         Repairs what died or was half started; takes nothing away: a rig that has more keeps it.
         Raises RigError with the log of a component that does not come up.
         """
@@ -87,7 +95,13 @@ class Rig:
                     f"--backend {self._backend} was asked for",
                     "Run `fedq rig down` first.",
                 )
-            state.nodes = max(state.nodes, nodes)
+            if shared and state.clusters and not state.shared:
+                raise RigError(
+                    f"the rig in {self.home} is up with cards that cannot be shared",
+                    "nodes that exist stay as they are",
+                    "Run `fedq rig down` first.",
+                )
+            state.nodes, state.shared = max(state.nodes, nodes), state.shared or shared
             for name in [MANAGEMENT, *(f"worker-{n + 1}" for n in range(workers))]:
                 state.clusters.setdefault(name, {})
             # Before anything starts, so that `down` finds all that a crash leaves behind.

@@ -28,12 +28,14 @@ class State:
     Attributes:
         backend: `local` or `kind`.
         nodes: GPU nodes of each worker cluster.
+        shared: whether their cards are registered to be shared, as HAMi's device plugin does it.
         clusters: cluster → use → TCP port on the loopback.
         binaries: program → path, as found by the last `up`.
     """
 
     backend: str = "local"
     nodes: int = 0
+    shared: bool = False
     clusters: dict[str, dict[str, int]] = field(default_factory=dict)
     binaries: dict[str, str] = field(default_factory=dict)
 

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from federation.core.devices.inventory.inventory import read_host
 from fedq.rig.errors import RigError
 from fedq.rig.kind import KindBackend, kind_config
+from fedq.rig.objects import gpu_node
 from fedq.rig.rig import Rig
+from fedq.rig.state import Home
+from worker_agent.device_nodes import facts_of
 
 FAKE = """#!/bin/sh
 case "$1" in --version|version) echo "v{version}"; exit 0 ;; esac
@@ -120,6 +124,36 @@ def test_backend_cannot_change_while_up(tmp_path: Path, ran: Path) -> None:
     with pytest.raises(RigError, match="up with --backend kind"):
         Rig.load(tmp_path / "rig", backend="local").up(0)
     Rig.load(tmp_path / "rig").down()
+
+
+def test_cards_become_shared_with_a_new_rig_only(tmp_path: Path, ran: Path) -> None:
+    """Nodes that exist are not changed; what was asked for once is remembered."""
+    whole, shared = (Rig.load(tmp_path / name, backend="kind") for name in ("whole", "shared"))
+    whole.up(1)
+    with pytest.raises(RigError, match="cards that cannot be shared") as caught:
+        whole.up(1, shared=True)
+    whole.down()
+    shared.up(1, shared=True)
+    shared.up(1)
+    state = Home(shared.home).read()
+    shared.down()
+
+    assert caught.value.todo == "Run `fedq rig down` first."
+    assert state is not None
+    assert state.shared
+
+
+def test_shared_cards_are_registered_as_by_a_device_plugin() -> None:
+    """The node counts slots, and the cards are read back from its annotation."""
+    whole, shared = gpu_node("w", 0), gpu_node("w", 0, shared=True)
+    reading = read_host(facts_of(shared))
+
+    assert whole["status"]["capacity"]["nvidia.com/gpu"] == "8"
+    assert shared["status"]["capacity"]["nvidia.com/gpu"] == "80"
+    assert [(card.memory_mib, card.slots, card.mode) for card in reading.host.cards] == [
+        (40960, 10, "hami-core")
+    ] * 8
+    assert (reading.fence, reading.problems) == ("", ())
 
 
 def test_kind_has_an_admin_only() -> None:
