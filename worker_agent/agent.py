@@ -24,6 +24,7 @@ from worker_agent.controls import Controls
 from worker_agent.decisions import Decisions
 from worker_agent.device_claims import DeviceClaims
 from worker_agent.devices import Devices
+from worker_agent.displaced import Displaced
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.failures import placed
 from worker_agent.nodes import Nodes
@@ -69,6 +70,7 @@ class Agent:
         self._decisions = Decisions(self.state, self.devices)
         self._controls = Controls(self.state, self.devices)
         self._repair = Repair(self.state, self.nodes, self.devices)
+        self._displaced = Displaced(self.state, self.devices)
         self.devices.on_moved = self._pods_moved
         self.state.on_queues = self.quotas_changed
         self._generations = itertools.count(1)
@@ -143,6 +145,7 @@ class Agent:
             self._decisions.copies.due(),
             self._controls.due(),
             self.devices.due(),
+            self._displaced.due(),
             self._repair_at,
             self._stale_places,
         )
@@ -166,6 +169,8 @@ class Agent:
                 self._repair_at = self._repair.run(now)
             for queue in self.devices.take_in(now):
                 self.scheduler.wake_at_once(queue, now)
+            self._displaced.run(self.devices.stirred, now)
+            self.devices.stirred.clear()
             due = self.scheduler.due()
             if not self.state.dirty and not self.scheduler.ready and (due is None or due > now):
                 break

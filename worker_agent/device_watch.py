@@ -11,8 +11,9 @@ from federation.edge.deletions import Deletions
 from federation.edge.informer import Key, key_of
 from federation.edge.resources import Json
 from federation.jobs.device_pins import mark_of
+from federation.jobs.pod_state import ended
 from worker_agent.device_nodes import DeviceNodes
-from worker_agent.device_pods import Shape, ended, job_of, observed, seconds, shape_of, thin
+from worker_agent.device_pods import Shape, job_of, observed, seconds, shape_of, thin
 from worker_agent.rooms import Rooms
 
 ALLOCATING = "allocating"
@@ -52,6 +53,10 @@ class DevicePods:
     def of_job(self, job: str) -> list[Json]:
         """The pods of a Job that run or are to run, as far as their seats matter."""
         return list(self._by_job.get(job, {}).values())
+
+    def job(self, pod: str) -> str:
+        """UID of the Job of a pod that runs or is to run; '' if it is of none."""
+        return self._job_of.get(pod, "")
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
         """See Handler."""

@@ -77,6 +77,8 @@ class Devices:
         self._told: dict[str, Room] = {}
         self._buckets = Buckets()
         self._eased = False
+        self.stirred: set[str] = set()
+        """Hosts of which the use has changed; whoever looks at them empties it."""
 
     def connect(self, source: Nodes, cards: Callable[[], None]) -> None:
         """Where nodes and pods come from, and whom to tell that there are other cards."""
@@ -295,6 +297,7 @@ class Devices:
         self._unseated.clear()
         changed = self.ledger.changed() | self.rooms.changed
         self.rooms.changed.clear()
+        self.stirred |= changed
         for name in changed:
             use, room = self.ledger.use(name), self.rooms.room(name)
             before, known = self.fleet.use(name), self._told.pop(name, None)
@@ -390,7 +393,7 @@ def _tell_fences(before: HostUse | None, use: HostUse) -> None:
     if use.fence and (before is None or before.fence != use.fence):
         log.warning("node.closed", node=use.host.name, why=use.fence)
     for uuid, card in use.uses.items():
-        if card.fence and (before is None or before.use(uuid).fence != card.fence):
+        if uuid and card.fence and (before is None or before.use(uuid).fence != card.fence):
             log.warning("card.closed", node=use.host.name, card=uuid, why=card.fence)
 
 

@@ -27,7 +27,7 @@ from tests.reference.card_watch import CardWatch
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent import support
 from tests.unit.worker_agent.support import Worker, job
-from worker_agent import device_binding
+from worker_agent import device_binding, displaced
 from worker_agent.binder import Binder
 from worker_agent.report import Reporter
 
@@ -409,6 +409,61 @@ async def test_a_job_pinned_to_a_lost_node_starts_over() -> None:
         worker.stopping("a", 0)
         await until(lambda: worker.started("a"))
         assert worker.template("a")["spec"]["nodeSelector"][HOSTNAME] != lost
+
+
+def foreign(worker: Cards, card: str, memory: int) -> None:
+    """A pod that is not ours: HAMi's scheduler has bound it to a card of n0."""
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
+    notes = {ALLOCATED: f"{card},NVIDIA,{memory},0:;", "hami.io/vgpu-node": "n0"}
+    container = {"name": "c", "resources": {"limits": limits}}
+    meta = {"name": "foreign", "namespace": "team", "annotations": notes}
+    worker.fake.create(
+        PODS, {"metadata": meta, "spec": {"containers": [container], "nodeName": "n0"}}
+    )
+
+
+async def test_a_pod_whose_card_another_scheduler_gave_away_does_not_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """HAMi knows no seats: a card is taken before our pod is bound; its Job gets another one."""
+    monkeypatch.setattr(displaced, "PATIENCE_S", 0.2)
+    worker = Cards(nodes=1, of=2)
+    async with worker.running():
+        worker.add(asks("a", gpu=1))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        await worker.at_rest()
+        foreign(worker, "GPU-n0-0", 1000)
+        await until(lambda: not worker.started("a"))
+        note = worker.note_of("a", Mirror.EVICTED)
+        assert "NodeFailures" in note
+        assert "were given to other pods" in note
+        worker.fake.delete(PODS, worker.pods("a")[0]["metadata"]["name"], "team")
+        worker.stopping("a", 0)
+        await until(lambda: worker.started("a"))
+        assert worker.template("a")["metadata"]["annotations"] == {USE: "GPU-n0-1"}
+
+
+async def test_a_pod_beside_which_others_get_what_is_left_is_let_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bound or not, as long as its cards are there for it."""
+    monkeypatch.setattr(displaced, "PATIENCE_S", 0.0)
+    worker = Cards(nodes=1, of=1)
+    async with worker.running() as agent:
+        worker.add(asks("a", gpu=1, gpumem=30000))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        foreign(worker, "GPU-n0-0", 10000)
+        await until(lambda: len(list(agent.devices.ledger.holdings())) == 2)
+        await worker.at_rest()
+        assert worker.started("a")
+        worker.fake.delete(PODS, "foreign", "team")
+        worker.bind(worker.pods("a")[0])
+        foreign(worker, "GPU-n0-0", 40000)
+        await until(lambda: len(list(agent.devices.ledger.holdings())) == 2)
+        await worker.at_rest()
+        assert worker.started("a")
 
 
 async def test_a_seat_on_a_card_that_is_cordoned_moves_before_its_pod_comes() -> None:

@@ -117,6 +117,23 @@ class Ledger:
             self._settle(pod)
         return why
 
+    def obstacle(self, pod: str) -> str:
+        """Why a pod that has a seat and is not bound cannot be bound to its cards now: others were
+        given them meanwhile. '' if it can, or has no such seat.
+        """
+        held, seat = self._books.holdings.get(pod), self._seat_of(pod, self._pods.get(pod))
+        decided = self._seats.get(seat) if seat is not None else None
+        if held is None or decided is None or held.state is not State.RESERVED:
+            return ""
+        known = held.host in self._books.changed
+        self._books.put(pod, None)
+        use = self._books.use(decided.host)
+        why = check(use, decided.wants, decided.allocation) if use else ""
+        self._books.put(pod, held)
+        if not known:  # it is as it was
+            self._books.changed.discard(held.host)
+        return why
+
     def bind(self, pod: str) -> None:
         """A pod that was reserved for is bound; others are left as they are."""
         self._advance(pod, State.BOUND)
