@@ -18,6 +18,7 @@ from federation.core.matching import affinity_matches, untolerated
 from federation.core.quantity import format_quantity, parse_resources, scale
 from federation.core.types import ClusterQueue, FlavorResource, PodSet, ResourceGroup
 from federation.jobs.containers import PodDefaults
+from federation.jobs.devices import card_problems
 from federation.jobs.pods import pod_set
 from fedq.lint.finding import Finding, Rule, Severity
 from fedq.lint.jobs import JobView, Pods
@@ -26,7 +27,9 @@ from fedq.lint.world import Node, World
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One pod set of a job, what it needs at least in all, and the queue it goes to."""
+    """One pod set of a job, what it needs at least in all, and the queue it goes to. Its request
+    for cards is valid: what is refused anyway is not held against a quota.
+    """
 
     job: JobView
     pods: Pods
@@ -56,12 +59,10 @@ def _asks(world: World) -> Iterator[Ask]:
         queue = world.queue_of(job)
         for pods in job.pods if queue else ():
             assert queue is not None
-            yield Ask(job, pods, _set(world, pods), queue, card_quotas(world.resource_rules))
-
-
-def _set(world: World, pods: Pods) -> PodSet:
-    defaults = PodDefaults(rules=world.resource_rules)
-    return pod_set("main", pods.count, pods.template, defaults=defaults)
+            defaults = PodDefaults(rules=world.resource_rules)
+            if not any(card_problems(pods.template, defaults)):
+                asked = pod_set("main", pods.count, pods.template, defaults=defaults)
+                yield Ask(job, pods, asked, queue, card_quotas(world.resource_rules))
 
 
 def not_covered(world: World) -> Iterator[Finding]:
@@ -109,24 +110,31 @@ def too_large(world: World) -> Iterator[Finding]:
         for group in _groups(ask):
             flavors = [f.flavor for f in group.flavors]
             suitable = [name for name in flavors if not _unsuitable(world, ask.set, name)]
-            lacks = [_lack(world, ask, group, name) for name in suitable]
+            unsized: list[str] = []
+            lacks = [_lack(world, ask, group, name, unsized) for name in suitable]
             if lacks and all(lacks):
                 said = f"it can never fit into ClusterQueue {ask.queue.name}: {'; '.join(lacks)}"
                 if ask.queue.cohort and "ClusterQueue" not in world.cluster:
                     said += f" (with the queues of cohort {ask.queue.cohort} in the files)"
                 todo = "lower the requests or parallelism, or raise quota or borrowingLimit"
+                if unsized:
+                    size = f'annotation {CARD_MEMORY}: "MIB"'
+                    todo = f"give ResourceFlavor {', '.join(unsized)} the {size}, or ask for MiB"
                 yield ask.finding(said, todo)
 
 
-def _lack(world: World, ask: Ask, group: ResourceGroup, flavor: str) -> str:
-    """The first resource of which the queue cannot get enough in a flavor."""
+def _lack(world: World, ask: Ask, group: ResourceGroup, flavor: str, unsized: list[str]) -> str:
+    """The first resource of which the queue cannot get enough in a flavor. Flavors of whose cards
+    the size is not known are noted in `unsized`.
+    """
     known = world.flavor_by_name.get(flavor)
     try:
         needs = {**ask.needs, **priced(ask.asked, known.cards if known else (), ask.quotas)}
     except UnknownCard as error:
         if world.cluster:  # its nodes tell
             return ""
-        return f"{error} in flavor {flavor}, which has no annotation {CARD_MEMORY}"
+        unsized.append(flavor)
+        return f"{error} in flavor {flavor}"
     for name in group.covered:
         most = world.tree.potential(ask.queue.name, FlavorResource(flavor, name))
         need = needs.get(name, 0)

@@ -623,3 +623,18 @@ def test_a_flavor_without_a_node_hears_what_nodes_have() -> None:
     things = (flavor(nodeLabels={"a": "g"}), node("n", a="x"), node("m", a="y"))
     (line,) = said(lint(*things), "no-node")
     assert "nodes have a=x, y" in line.todo
+
+
+def test_what_is_refused_is_not_held_against_the_queue() -> None:
+    """Otherwise people would be told to give quota to a request that is no request."""
+    wrong = asking(**{"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 101})
+    assert ids(lint(flavor(), queue(), local(), wrong)) == {"card-request"}
+
+
+def test_an_unknown_size_of_cards_asks_for_the_annotation() -> None:
+    """Less or more quota would change nothing."""
+    percent = asking(**{"nvidia.com/gpumem-percentage": 50})
+    (line,) = said(lint(flavor(), memory_queue(), local(), percent), "too-large")
+    assert line.todo == (
+        'give ResourceFlavor f the annotation fedq.io/card-memory-mib: "MIB", or ask for MiB'
+    )
