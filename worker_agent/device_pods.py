@@ -21,13 +21,13 @@ from federation.core.policies import ResourceRules
 from federation.core.quantity import QuantityError
 from federation.jobs.device_pins import mark_of
 from federation.jobs.devices import card_wants
+from federation.jobs.pod_state import ended, gated
 from federation.jobs.pods import PodDefaults, pod_requests
 from federation.jobs.topology import COMPLETION_INDEX
 from worker_agent.rooms import Amounts, demand
 
 Json = dict[str, Any]
 
-ENDED = ("Succeeded", "Failed")
 NO_WANTS = PodWants(())
 
 _KEPT_NOTES = (Pin.SEAT.value, COMPLETION_INDEX, "hami.io/bind-phase", "hami.io/bind-time", NODE)
@@ -62,17 +62,6 @@ def job_of(pod: Json) -> str:
     """UID of the Job whose pod it is; '' if it is of none."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((str(o["uid"]) for o in owners if o.get("controller") and o["kind"] == "Job"), "")
-
-
-def ended(pod: Json) -> bool:
-    """Whether it runs no more."""
-    return (pod.get("status") or {}).get("phase") in ENDED
-
-
-def gated(pod: Json) -> bool:
-    """Whether it waits for its cards."""
-    gates = pod["spec"].get("schedulingGates") or ()
-    return any(gate["name"] == Gate.DEVICES for gate in gates)
 
 
 def observed(pod: Json, shape: Shape, cards: Mapping[str, Card], vendors: Vendors) -> ObservedPod:
@@ -125,7 +114,7 @@ def thin(pod: Json) -> Json:
 
 def _seat(pod: Json) -> Replica | None:
     job = job_of(pod)
-    if not job or gated(pod):
+    if not job or gated(pod["spec"], Gate.DEVICES):
         return None
     mark = mark_of(pod)
     return Replica(job, ANY if mark is None else mark)

@@ -21,10 +21,9 @@ from federation.edge.informer import Handler, Informer, Key, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import NODES, PODS, Json
 from federation.edge.services import vital
+from federation.jobs.pod_state import ended
 from federation.jobs.pods import pod_requests, taints
 from federation.jobs.topology import COMPLETION_INDEX
-
-ENDED = ("Succeeded", "Failed")
 
 Amounts = tuple[tuple[str, int], ...]
 
@@ -169,7 +168,7 @@ class Nodes:
         """One change."""
         key = _key(obj)
         job = _job_uid(obj)
-        if type == "DELETED" or (obj.get("status") or {}).get("phase") in ENDED:
+        if type == "DELETED" or ended(obj):
             self._forget(key)
         elif job:
             self._place(key, job, obj)

@@ -16,6 +16,7 @@ from federation.core.cycle import NoCards
 from federation.core.reasons import Reason
 from federation.jobs.device_pins import taken
 from federation.jobs.eviction_note import Eviction
+from federation.jobs.pod_state import gated
 from worker_agent.devices import Devices
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.failures import Failures
@@ -85,8 +86,7 @@ class Reseating:
 
     def _gated(self, job: WorkerJob) -> bool:
         body = self._state.book.bodies[job.uid]
-        gates = body["spec"]["template"]["spec"].get("schedulingGates") or ()
-        return any(gate["name"] == Gate.DEVICES for gate in gates)
+        return gated(body["spec"]["template"]["spec"], Gate.DEVICES)
 
     def _write(self, job: WorkerJob) -> None:
         note = self._devices.plans[job.uid].note

@@ -17,11 +17,11 @@ from federation.core.devices.wire.plan_note import Seat
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.topology import HOSTNAME
+from federation.jobs.pod_state import ended, gated
 from federation.jobs.topology import completion_index
 
 Json = dict[str, Any]
 
-_ENDED = ("Succeeded", "Failed")
 _LONGEST = 6
 
 
@@ -128,10 +128,9 @@ def mark_of(pod: Json) -> int | None:
 
 
 def _in_order(pods: Iterable[Json]) -> list[Json]:
-    live = (pod for pod in pods if (pod.get("status") or {}).get("phase") not in _ENDED)
+    live = (pod for pod in pods if not ended(pod))
     return sorted(live, key=lambda pod: str(pod["metadata"]["name"]))
 
 
 def _gated(pod: Json) -> bool:
-    gates = pod["spec"].get("schedulingGates") or ()
-    return any(gate["name"] == Gate.DEVICES for gate in gates)
+    return gated(pod["spec"], Gate.DEVICES)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from federation.api.names import Annotation, Gate
 from federation.core.types import TopologyAssignment, TopologyMode, TopologyRequest
+from federation.jobs.pod_state import ended, gated
 
 Json = dict[str, Any]
 
@@ -134,24 +135,21 @@ def releases(assignment: TopologyAssignment, pods: Iterable[Json]) -> list[Relea
     replaced), by name into what the domains have left. Pods that ended make room for those that
     replace them.
     """
-    live = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in _ENDED]
+    live = [pod for pod in pods if not ended(pod)]
     places = [(selector, count) for selector, count in selectors(assignment)]
     seats = [selector for selector, count in places for _ in range(count)]
-    gated = sorted((pod for pod in live if _gated(pod)), key=lambda pod: pod["metadata"]["name"])
+    waiting = sorted((pod for pod in live if _gated(pod)), key=lambda pod: pod["metadata"]["name"])
     ranks = [completion_index(pod) for pod in live]
     distinct = len(set(ranks)) == len(ranks) and all(0 <= rank < len(seats) for rank in ranks)
     if distinct and all(_gated(pod) or _sits(pod, seats[completion_index(pod)]) for pod in live):
-        return [Release(pod["metadata"]["name"], seats[completion_index(pod)]) for pod in gated]
+        return [Release(pod["metadata"]["name"], seats[completion_index(pod)]) for pod in waiting]
     for pod in live:
         if not _gated(pod):
             seat = next((seat for seat in seats if _sits(pod, seat)), None)
             if seat is not None:
                 seats.remove(seat)
-    names = (pod["metadata"]["name"] for pod in gated)
+    names = (pod["metadata"]["name"] for pod in waiting)
     return [Release(name, seat) for name, seat in zip(names, seats, strict=False)]
-
-
-_ENDED = ("Succeeded", "Failed")
 
 
 def _sits(pod: Json, seat: Mapping[str, str]) -> bool:
@@ -159,8 +157,7 @@ def _sits(pod: Json, seat: Mapping[str, str]) -> bool:
 
 
 def _gated(pod: Json) -> bool:
-    gates = pod["spec"].get("schedulingGates") or ()
-    return any(gate["name"] == Gate.TOPOLOGY for gate in gates)
+    return gated(pod["spec"], Gate.TOPOLOGY)
 
 
 def completion_index(pod: Json) -> int:
