@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from federation.api.convert import to_cluster_queue, to_flavor, to_local_queue
-from federation.core.cluster_cards import beside, shape_of
+from federation.core.cluster_cards import demand, shape_of
 from federation.core.devices.asking.asking import WantsError
 from federation.core.devices.fleet.fleet import Fleet
 from federation.core.devices.fleet.mix import Mix
-from federation.core.devices.fleet.moves import Gang, Holder, Moves, smallest_moves
+from federation.core.devices.fleet.moves import Holder, Moves, smallest_moves
 from federation.core.devices.fleet.no_room import LOOKED_AT, no_room
 from federation.core.devices.fleet.strategies.named import DEFAULT, strategy
-from federation.core.devices.fleet.types import NoPlace, Room
+from federation.core.devices.fleet.types import Gang, NoPlace, Room
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.quantity import QuantityError
 from federation.core.types import PodSet, ResourceFlavor
@@ -65,7 +65,7 @@ def why_no_cards(
                 book,
                 fleet,
                 rooms,
-                [(shape_of(p, beside(p.requests), one), p.count) for p in asking],
+                [(shape_of(p, demand(p.requests), one), p.count) for p in asking],
             )
             for one in [[flavor] for flavor in flavors] or [[]]
         ),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
+from federation.core import cluster_cards
+from federation.core.cluster_cards import beside
 from federation.core.devices.fleet.types import Room
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
@@ -73,11 +75,6 @@ class Rooms:
         return Room(free, node.labels, node.taints, ready)
 
 
-def beside(amounts: Mapping[str, int], vendors: Vendors) -> dict[str, int]:
-    """Those that do not stand for cards, or shares of them."""
-    return {name: n for name, n in amounts.items() if vendors.of_resource(name) is None}
-
-
 def demand(amounts: Mapping[str, int], vendors: Vendors) -> Amounts:
     """What a pod takes of its node beside cards, itself included, in order of name."""
-    return tuple(sorted((beside(amounts, vendors) | {"pods": 1}).items()))
+    return tuple(sorted(cluster_cards.demand(amounts, vendors).items()))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from federation.core.devices.fleet.no_room import LOOKED_AT, no_room
-from federation.core.devices.fleet.reported_fleet import Gang, ReportedFleet
-from federation.core.devices.fleet.types import NoPlace, Placement, Shape
+from federation.core.devices.fleet.reported_fleet import ReportedFleet
+from federation.core.devices.fleet.types import Gang, NoPlace, Placement, Shape
 from federation.core.devices.wire.vendor_table import VENDORS
+from federation.core.devices.wire.vendors import Vendors
 from federation.core.types import PodSet, ResourceFlavor
 
 
@@ -42,10 +43,14 @@ def shape_of(
     )
 
 
-def beside(amounts: Mapping[str, int]) -> dict[str, int]:
-    """What a pod takes of its node beside cards, itself included."""
-    other = {name: n for name, n in amounts.items() if VENDORS.of_resource(name) is None}
-    return other | {"pods": 1}
+def beside(amounts: Mapping[str, int], vendors: Vendors = VENDORS) -> dict[str, int]:
+    """Those that do not stand for cards, or shares of them."""
+    return {name: n for name, n in amounts.items() if vendors.of_resource(name) is None}
+
+
+def demand(amounts: Mapping[str, int], vendors: Vendors = VENDORS) -> dict[str, int]:
+    """What a pod that requests this takes of its node beside cards, itself included."""
+    return beside(amounts, vendors) | {"pods": 1}
 
 
 def gang_of(
@@ -56,7 +61,7 @@ def gang_of(
         (
             shape_of(
                 pods,
-                beside(pods.requests),
+                demand(pods.requests),
                 [flavors[name] for name in sorted(names) if name in flavors],
             ),
             count,

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from federation.core.cluster_cards import asks_for_cards, gang_of, no_cards, score_of
-from federation.core.devices.fleet.reported_fleet import Gang, ReportedFleet
-from federation.core.devices.fleet.types import NoPlace, Placement
+from federation.core.devices.fleet.reported_fleet import ReportedFleet
+from federation.core.devices.fleet.types import Gang, NoPlace, Placement
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Quantity
 from federation.core.quantity import Resources, format_quantity, scale

@@ -14,7 +14,7 @@ from federation.core.devices.asking.asking import (
     pod_wants,
 )
 from federation.core.devices.quota.totals import held
-from federation.core.devices.wants import ContainerWants, PodWants, Role
+from federation.core.devices.wants import FULL, ContainerWants, PodWants, Role
 from federation.core.devices.wire.vendors import Quantity, Vendors
 from federation.core.limit_range import CONTAINER, LimitItem, defaulted
 from federation.core.quantity import QuantityError, exact_quantity
@@ -24,8 +24,6 @@ from federation.jobs.containers import NO_DEFAULTS, PodDefaults, wants_of
 Json = dict[str, Any]
 
 NOTHING = PodWants(())
-
-_FULL = 100
 
 
 def card_wants(template: Json, defaults: PodDefaults = NO_DEFAULTS) -> PodWants:
@@ -111,7 +109,7 @@ def card_problems(template: Json, defaults: PodDefaults = NO_DEFAULTS) -> Iterat
 
 def _shares(container: ContainerWants) -> bool:
     return any(
-        not asked.profile and (asked.percent < _FULL or asked.cores < _FULL)
+        not asked.profile and (asked.percent < FULL or asked.cores < FULL)
         for asked in container.cards
     )
 

@@ -138,6 +138,10 @@ class CardUse:
     closed: bool = False
     fence: str = ""
 
+    def open(self, card: Card) -> bool:
+        """Whether anything new may go to the card that this is used of, if it fits."""
+        return card.healthy and not (card.cordoned or self.closed or self.fence)
+
 
 @dataclass(frozen=True, slots=True)
 class HostUse:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
+
+FULL: Final = 100
+"""Per cent of the memory or the compute of a card that are all of it."""
 
 
 class Role(StrEnum):

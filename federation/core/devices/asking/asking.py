@@ -13,13 +13,10 @@ from dataclasses import dataclass, field
 
 from federation.core.devices.asking.amounts import memory_mib, whole
 from federation.core.devices.asking.wishes import WishError, read_wishes
-from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role
+from federation.core.devices.wants import FULL, CardWants, ContainerWants, PodWants, Role
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Quantity, Vendor, Vendors
 from federation.core.quantity import QuantityError
-
-FULL = 100
-"""Percent of a card's memory that is all of it."""
 
 Texts = Mapping[str, str]
 """Resource name to quantity, as written."""

@@ -16,9 +16,7 @@ from federation.core.devices.cards import IDLE, MIG, Card
 from federation.core.devices.fleet.table import CORES, MEMORY, SLOTS, Bools, Floats, Ints, View
 from federation.core.devices.fleet.types import Shape
 from federation.core.devices.host.matching import barred
-from federation.core.devices.wants import CardWants, PodWants, Wishes
-
-FULL = 100
+from federation.core.devices.wants import FULL, CardWants, PodWants, Wishes
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,14 +41,7 @@ def state_of(card: Card, kind: int, use: CardUse, *, shut: bool) -> CardState:
     """
     names = {profile.name for profile in card.profiles}
     told = tuple(sorted(place for place in use.slices if place.profile in names))
-    shut = (
-        shut
-        or len(told) < len(use.slices)
-        or card.cordoned
-        or not card.healthy
-        or use.closed
-        or bool(use.fence)
-    )
+    shut = shut or len(told) < len(use.slices) or not use.open(card)
     return CardState(kind, card.numa, use.amount, told, shut)
 
 

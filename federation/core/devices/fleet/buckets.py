@@ -1,8 +1,8 @@
 """Hosts in classes of what is alike for placement, with counts: what an agent tells of its cluster.
 
 A class has all that a placement looks at but names: whoever reads it back finds the same places at
-the same scores (`reported_fleet`). If that would be too long it is made coarser step by step, always
-downwards: nothing is ever told to be free that is not.
+the same scores (`ReportedFleet`). If that would be too long it is made coarser, step by step and
+always downwards: nothing is ever told to be free that is not.
 """
 
 from __future__ import annotations

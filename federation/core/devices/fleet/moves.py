@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
 from typing import Final, NamedTuple
 
-from federation.core.devices.cards import CardUse, HostUse
+from federation.core.devices.cards import HostUse
 from federation.core.devices.fleet.fleet import Fleet
-from federation.core.devices.fleet.types import NoPlace, Room, Shape
+from federation.core.devices.fleet.types import Gang, NoPlace, Room, Shape
+from federation.core.devices.fleet.use import without
 from federation.core.devices.ledger.holding import Holding
 
 MOST: Final = 3
@@ -21,8 +22,6 @@ BUDGET: Final = 1000
 """Sets that are tried by placing the gang: about a millisecond each."""
 LISTED: Final = 50_000
 """Sets of each size that are looked at at all."""
-
-Gang = Sequence[tuple[Shape, int]]
 
 
 class Holder(NamedTuple):
@@ -129,21 +128,9 @@ class _Trial:
             free = dict(known[1].free)
             for resource, amount in requests:
                 free[resource] = free.get(resource, 0) + amount
-            changed[holding.host] = without(known[0], holding), replace(known[1], free=free)
+            left = without(known[0], holding.charge(), holding.occupied(), mutex=holding.mutex)
+            changed[holding.host] = left, replace(known[1], free=free)
         return changed
-
-
-def without(use: HostUse, holding: Holding) -> HostUse:
-    """A host as if this had left it."""
-    uses = dict(use.uses)
-    for uuid, amount in holding.charge().items():
-        held = use.use(uuid)
-        left = list(held.slices)
-        for place in holding.occupied().get(uuid, ()):
-            left.remove(place)
-        closed = held.closed and not holding.mutex
-        uses[uuid] = CardUse(held.amount.minus(amount), tuple(left), closed, held.fence)
-    return replace(use, uses=uses)
 
 
 def _may_fit(use: HostUse, room: Room, shape: Shape) -> bool:

@@ -18,10 +18,7 @@ from federation.core.devices.fleet.buckets import Classes, Site
 from federation.core.devices.fleet.fleet import Fleet
 from federation.core.devices.fleet.kinds import Kinds
 from federation.core.devices.fleet.strategies.base import Strategy
-from federation.core.devices.fleet.types import NoPlace, Placement, Room, Shape
-
-Gang = Sequence[tuple[Shape, int]]
-"""Pods of each shape, and how many."""
+from federation.core.devices.fleet.types import Gang, NoPlace, Placement, Room, Shape
 
 MOST_HOSTS: Final = 50_000
 """In one report; of more it is not believed."""

@@ -238,10 +238,9 @@ class Table:
 
     def _write_card(self, row: int, column: int, card: Card, use: HostUse) -> None:
         held = use.use(card.uuid)
-        shut = use.fence or held.fence or held.closed or card.cordoned or not card.healthy
         total = Amount(card.slots, card.memory_mib, card.cores)
-        kind = self.kinds.number(card)
-        self._cards[:, row, column] = (kind, not shut, card.numa, *total, *held.amount)
+        kind, is_open = self.kinds.number(card), not use.fence and held.open(card)
+        self._cards[:, row, column] = (kind, is_open, card.numa, *total, *held.amount)
 
 
 _GONE = Room({}, ready=False)

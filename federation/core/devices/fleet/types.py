@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from federation.core.devices.cards import Allocation
@@ -57,6 +57,10 @@ class Shape:
             return False
         terms = self.affinity
         return not terms or any(selects(LabelSelector((), term), room.labels) for term in terms)
+
+
+Gang = Sequence[tuple[Shape, int]]
+"""Pods of each shape, and how many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from federation.core.devices.cards import INSTANCE, MIG, Grant, HostUse, Slice
 from federation.core.devices.host.matching import barred
 from federation.core.devices.host.mig_table import MigTable, table_of, taken
 from federation.core.devices.host.misfit import Code
-from federation.core.devices.wants import PodWants, Role, Wishes
+from federation.core.devices.wants import FULL, PodWants, Role, Wishes
 from federation.core.devices.wire.vendor_table import VENDORS
 
-FULL = 100
 _ONE_SIZE = frozenset(vendor.key for vendor in VENDORS if vendor.one_size_per_card)
 
 

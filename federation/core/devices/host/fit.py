@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from federation.core.devices.cards import Allocation, Grant, HostUse
-from federation.core.devices.host.board import FULL, Board, Demand, GivenUpError, demands_of
+from federation.core.devices.host.board import Board, Demand, GivenUpError, demands_of
 from federation.core.devices.host.card_order import TIGHTEST, CardOrder, order_of
 from federation.core.devices.host.explain import explain, given_up
 from federation.core.devices.host.init_cards import reuse
 from federation.core.devices.host.legality import check
 from federation.core.devices.host.misfit import Misfit
 from federation.core.devices.host.search import Picks, Search, choices
-from federation.core.devices.wants import PodWants, Role
+from federation.core.devices.wants import FULL, PodWants, Role
 
 BUDGET = 600
 """Cards that one search may try to take; a pod needs hardly more than it asks for, and one costs

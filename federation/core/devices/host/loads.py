@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from federation.core.devices.cards import MIG
-from federation.core.devices.host.board import FULL, Board, Demand
-from federation.core.devices.wants import Role
+from federation.core.devices.host.board import Board, Demand
+from federation.core.devices.wants import FULL, Role
 
 
 @dataclass(slots=True)

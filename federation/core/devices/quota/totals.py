@@ -17,9 +17,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from federation.core.devices.cards import INSTANCE, MIG, Card
-from federation.core.devices.wants import CardWants, ContainerWants, PodWants, Role
+from federation.core.devices.wants import FULL, CardWants, ContainerWants, PodWants, Role
 
-FULL: Final = 100
 _PROFILE: Final = re.compile(r"([0-9]{1,2})g\.([0-9]{1,4})gb")
 _COMPUTE_SLICES: Final = 7
 

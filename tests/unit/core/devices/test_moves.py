@@ -8,9 +8,10 @@ import pytest
 from federation.core.devices.cards import Grant, HostUse, Slice
 from federation.core.devices.fleet.fleet import Fleet
 from federation.core.devices.fleet.mix import Mix
-from federation.core.devices.fleet.moves import Holder, Moves, smallest_moves, without
+from federation.core.devices.fleet.moves import Holder, Moves, smallest_moves
 from federation.core.devices.fleet.strategies.named import strategy
 from federation.core.devices.fleet.types import NoPlace, Room, Shape
+from federation.core.devices.fleet.use import without
 from federation.core.devices.ledger.holding import Holding
 from federation.core.devices.wants import Role
 from tests.unit.core.devices.fleets import host, shape
@@ -129,7 +130,8 @@ def test_the_fleet_is_as_it_was() -> None:
 def test_a_host_without_a_mig_instance() -> None:
     use = used(host_of(mig_card()), c0=mig_used(Slice("2g.10gb", 2, 2), memory_mib=9984, cores=29))
     grant = Grant("GPU-0", "NVIDIA", 9984, 29, Slice("2g.10gb", 2, 2))
-    left = without(use, Holding("u", "team", "n", (Role.APP,), ((grant,),)))
+    gone = Holding("u", "team", "n", (Role.APP,), ((grant,),))
+    left = without(use, gone.charge(), gone.occupied(), mutex=gone.mutex)
     assert left.use("GPU-0") == HostUse(use.host).use("GPU-0")
 
 

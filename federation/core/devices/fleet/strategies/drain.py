@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from federation.core.devices.fleet.ask import FULL, Ask
+from federation.core.devices.fleet.ask import Ask
 from federation.core.devices.fleet.strategies.base import ByCard
 from federation.core.devices.fleet.table import CORES, MEMORY, SLOTS, Bools, Floats, Ints, View
+from federation.core.devices.wants import FULL
 
 CORE_WEIGHT = 0.3
 """How much compute counts that is left without memory beside it."""
