@@ -9,11 +9,12 @@ from itertools import accumulate
 from typing import Protocol
 
 from bench.packing.checker import Checker
-from bench.packing.policies import mix_of, strategy
+from bench.packing.policies import mix_of
 from bench.packing.trace import Trace, host, shape
 from federation.core.devices.cards import HostUse
 from federation.core.devices.fleet.fleet import Fleet
 from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.strategies.named import strategy
 from federation.core.devices.fleet.types import NoPlace, Placement, Room, Shape
 
 POINTS = (100, 110, 120, 130)

@@ -11,7 +11,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bench.packing.policies import strategy
 from federation.api.report_placement import placement_from_wire, placement_to_wire
 from federation.api.worker_report import ReportedPlacement
 from federation.core.devices.cards import Host, HostUse
@@ -21,6 +20,7 @@ from federation.core.devices.fleet.kinds import Kinds
 from federation.core.devices.fleet.mix import Mix
 from federation.core.devices.fleet.reported_fleet import ReportedFleet
 from federation.core.devices.fleet.strategies.base import Strategy
+from federation.core.devices.fleet.strategies.named import strategy
 from federation.core.devices.fleet.types import NoPlace, Placement, Room, Shape
 
 _FAMILIES = {"G": "g", "T": "t", "A": "t", "P": "p", "V": "v"}
