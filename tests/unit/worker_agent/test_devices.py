@@ -366,6 +366,16 @@ async def test_a_pod_that_does_not_get_on_gives_way_when_its_time_is_over(
         assert not any(pod["spec"].get("nodeName") for pod in worker.pods("a"))
 
 
+async def test_the_reason_is_told_when_it_is_not_the_memory() -> None:
+    """The largest free slice alone would say that it fits."""
+    worker = Cards(nodes=2, of=2)
+    async with worker.running():
+        worker.add(asks("a", gpu=3, gpumem=1000))
+        await until(lambda: "2 cards of this kind, container c asks for 3" in worker.why("a"))
+        worker.add(asks("b", gpu=1, gpumem=41000))
+        await until(lambda: "largest free slice 40,960 MiB on n0/GPU-n0-0; 2" in worker.why("b"))
+
+
 async def test_cards_that_no_node_has_are_not_counted() -> None:
     worker = Cards(nodes=0)
     async with worker.running():

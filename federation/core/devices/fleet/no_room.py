@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from federation.core.devices.cards import HostUse
 from federation.core.devices.fleet.types import NoPlace
 from federation.core.devices.host.fit import find
-from federation.core.devices.host.misfit import Misfit
+from federation.core.devices.host.misfit import Code, Misfit
 
 LOOKED_AT = 4
 """Hosts that are looked at closely: those with the largest free slices."""
+
+_OF_MEMORY = frozenset((Code.MEMORY, Code.SIZE, Code.MIG))
+"""What a free slice explains by its size; else it says only what is not the reason."""
 
 
 def no_room(answer: NoPlace, pods: int, freest: Sequence[HostUse], *, named: bool = True) -> str:
@@ -24,6 +27,8 @@ def no_room(answer: NoPlace, pods: int, freest: Sequence[HostUse], *, named: boo
     if best is not None and best.free_on:
         on = f" on {best.host}/{best.free_on}" if named else ""
         parts.append(f"largest free slice {best.free_mib:,} MiB{on}")
+        if not best.codes.keys() & _OF_MEMORY:
+            parts.append(best.reason)
     elif best is not None and named:
         parts.append(str(best))
     elif not freest:

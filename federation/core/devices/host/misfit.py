@@ -75,19 +75,26 @@ class Misfit:
         """A sentence for people."""
         if self.fence:
             return f"{self.host} takes nothing new: {self.fence}"
+        if Code.NO_DEVICES in self.codes:
+            return f"{self.host} has {self.reason}"
+        free = f"largest free slice {self.free_mib} MiB on {self.free_on}" if self.free_on else ""
+        return f"{self.host}: {self.reason}" + (f" ({free})" if free and not self.given_up else "")
+
+    @property
+    def reason(self) -> str:
+        """Part of a sentence for people: what the cards of the host lack, not which host."""
         if self.given_up:
             return (
-                f"{self.host}: no placement was found for all containers together within the "
+                "no placement was found for all containers together within the "
                 "limit of the search; ask for fewer or for equal containers"
             )
         if Code.NO_DEVICES in self.codes:
-            return f"{self.host} has {self.cards} cards of this kind, {self._asks}"
+            return f"{self.cards} cards of this kind, {self._asks}"
         why = "; ".join(
             f"{count} of {self.cards} cards {_SENTENCES.get(code, code)}"
             for code, count in sorted(self.codes.items())
         )
-        free = f"largest free slice {self.free_mib} MiB on {self.free_on}" if self.free_on else ""
-        return f"{self.host}: {self._asks}: {why}" + (f" ({free})" if free else "")
+        return f"{self._asks}: {why}"
 
     @property
     def _asks(self) -> str:
