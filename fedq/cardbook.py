@@ -21,7 +21,7 @@ from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.informer import Key
 from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS, NODES, PODS
-from fedq.gpuview import CardView, HolderView, InstanceView, NodeView, state_of
+from fedq.gpuview import CardView, HolderView, InstanceView, NamelessView, NodeView, state_of
 from worker_agent.device_claims import DeviceClaims
 from worker_agent.device_nodes import DeviceNodes
 from worker_agent.device_pods import job_of, shape_of
@@ -130,7 +130,16 @@ class CardBook:
             )
         room = self.rooms.room(name)
         ready = room is not None and room.ready
-        return NodeView(cluster, name, ready, use.fence, list(self.nodes.problems(name)), cards)
+        fence, nameless = use.fence, []
+        for pod, unnamed in self.ledger.nameless(name).items():
+            namespace, word = self.pods.keys.get(str(pod), ("", str(pod)))
+            job = self._jobs.get(self._job_of.get(str(pod), ""), ("", ""))[1]
+            fence = fence.replace(f"pod {pod} ", f"pod {namespace}/{word} ")
+            nameless += [
+                NamelessView(namespace, word, job, *kind, count) for kind, count in unnamed.items()
+            ]
+        problems = list(self.nodes.problems(name))
+        return NodeView(cluster, name, ready, fence, problems, cards, sorted(nameless))
 
     def _holder(self, holding: Holding, uuid: str) -> HolderView:
         amount = holding.charge()[uuid]

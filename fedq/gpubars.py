@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from fedq.gpuview import CardView, HolderView, NodeView
+from fedq.gpuview import CardView, HolderView, NamelessView, NodeView
 
 BAR, NARROW_BAR, NARROW = 24, 12, 80
 """Cells of a bar; on terminals narrower than NARROW it is short."""
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
-FREE, MANY = ".", "#"
+FREE, MANY, NAMELESS = ".", "#", "?"
 
 
 def draw(nodes: Sequence[NodeView], width: int | None) -> str:
@@ -40,6 +40,7 @@ def draw(nodes: Sequence[NodeView], width: int | None) -> str:
                 f"     {letter} {_holder(holder)}"
                 for letter, holder in zip(_letters(), card.holders, strict=False)
             ]
+        lines += [f"     {NAMELESS} {_nameless(one)}" for one in node.nameless]
     return "\n".join(_cut(line, width) for line in lines)
 
 
@@ -76,12 +77,21 @@ def _holder(holder: HolderView) -> str:
     return f"{name}{kind} {holder.state}: {', '.join(parts)}"
 
 
+def _nameless(one: NamelessView) -> str:
+    what = safe(one.profile) or "whole card"
+    count = f"{one.cards} {what}s" if one.cards > 1 else f"a {what}"
+    return f"{safe(one.namespace)}/{safe(one.name)}: {count}, nobody noted which"
+
+
 def bar_of(card: CardView, width: int) -> str:
     """One cell for each part of the memory (of the slots, if it has none), a letter for each
-    holder. Whoever holds anything has at least a cell while there are any.
+    holder. Whoever holds anything has at least a cell while there are any. A card that is used, and
+    has no holder, is that of a pod which did not say which card it has.
     """
     if card.slices:
         return _slices(card, width)
+    if card.used_slots and not card.holders:
+        return NAMELESS * width
     total = card.memory_mib or card.slots or 1
     parts = [h.memory_mib if card.memory_mib else h.slots for h in card.holders]
     cells, used = "", 0

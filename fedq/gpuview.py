@@ -58,6 +58,20 @@ class CardView:
     holders: list[HolderView]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class NamelessView:
+    """A pod with so many whole cards (MIG instances, if there is a `profile`) of its node, of which
+    the kubelet chose which they are and told nobody. Any that are free are counted as used.
+    """
+
+    namespace: str
+    name: str
+    job: str
+    vendor: str
+    profile: str
+    cards: int
+
+
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A node with cards. `fence` says why nothing new may go there ('' if it may)."""
@@ -68,6 +82,7 @@ class NodeView:
     fence: str
     problems: list[str]
     cards: list[CardView]
+    nameless: list[NamelessView] = field(default_factory=list)
 
 
 def state_of(card: Card, use: CardUse) -> tuple[str, str]:

@@ -117,6 +117,30 @@ def test_a_seat_whose_pod_has_yet_to_come_is_shown(fedq: Fedq, kube: FakeKube) -
     assert "16,384/40,960 MiB" in text
 
 
+def test_whole_cards_that_the_kubelet_chose(fedq: Fedq, kube: FakeKube) -> None:
+    """Used by somebody, and by whom; of registered cards nothing is known then."""
+    ready = [{"type": "Ready", "status": "True"}]
+    for name, count in (("n0", "2"), ("n1", "10")):
+        amounts = {"cpu": "8", "pods": "99", "nvidia.com/gpu": count}
+        notes = {REGISTER: json.dumps(cards(name, 1))} if name == "n1" else {}
+        kube.create(r.NODES, {"metadata": {"name": name, "annotations": notes}})
+        status = {"allocatable": amounts, "capacity": amounts, "conditions": ready}
+        kube.merge(r.NODES, name, {"status": status}, status=True)
+        limits = {"limits": {"nvidia.com/gpu": "1"}}
+        spec = {"nodeName": name, "containers": [{"name": "m", "image": "x", "resources": limits}]}
+        kube.create(r.PODS, {"metadata": {"name": f"p-{name}", "namespace": "team"}, "spec": spec})
+
+    lines = fedq("gpus").stdout.splitlines()
+
+    assert f"0 [{'?' * BAR}]" in lines[1]
+    assert f"1 [{'.' * BAR}]" in lines[2]
+    assert lines[3] == "     ? team/p-n0: a whole card, nobody noted which"
+    assert lines[5] == "  takes nothing new: pod team/p-n1 has cards here, and nobody noted which"
+    assert lines[7] == "     ? team/p-n1: a whole card, nobody noted which"
+    (node,) = json.loads(fedq("gpus", "n0", "-o", "json").stdout)
+    assert [(one["name"], one["cards"]) for one in node["nameless"]] == [("p-n0", 1)]
+
+
 def test_all_workers_of_a_management_cluster(
     fedq: Fedq, kube: FakeKube, monkeypatch: pytest.MonkeyPatch
 ) -> None:

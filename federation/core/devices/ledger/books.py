@@ -77,6 +77,11 @@ class Books:
         book = self._hosts.get(host)
         return {owner: self.holdings[owner] for owner in (book.holders(uuid) if book else ())}
 
+    def nameless(self, host: str) -> Mapping[Owner, Unnamed]:
+        """Who has cards there that nobody has named."""
+        book = self._hosts.get(host)
+        return book.nameless() if book else {}
+
     def _book(self, name: str) -> HostBook:
         book = self._hosts.get(name)
         if book is None:

@@ -117,6 +117,10 @@ class HostBook:
         self._use = None
         return True
 
+    def nameless(self) -> Mapping[Owner, Unnamed]:
+        """Who has cards that nobody has named."""
+        return self._unnamed
+
     def holders(self, uuid: str) -> Mapping[Owner, Share]:
         """Who holds a card."""
         return self._shares.get(uuid, {})

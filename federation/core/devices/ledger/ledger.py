@@ -16,6 +16,7 @@ from federation.core.devices.cards import Amount, Host, HostUse
 from federation.core.devices.claims.claim import NOTHING, Claim, claim_of
 from federation.core.devices.host.legality import check
 from federation.core.devices.ledger.books import Books
+from federation.core.devices.ledger.cards import Unnamed
 from federation.core.devices.ledger.claims import Claimed, Claims
 from federation.core.devices.ledger.deadlines import Deadlines
 from federation.core.devices.ledger.holding import Holding, Owner, Replica, Reservation, State
@@ -258,6 +259,10 @@ class Ledger:
     def holders(self, host: str, uuid: str) -> Mapping[Owner, Holding]:
         """Who holds a card."""
         return self._books.holders(host, uuid)
+
+    def nameless(self, host: str) -> Mapping[Owner, Unnamed]:
+        """Pods that have cards of the host of which nobody has named which they are."""
+        return self._books.nameless(host)
 
     def totals(self, namespace: str) -> dict[str, Amount]:
         """What a namespace holds, by vendor."""
