@@ -5,8 +5,6 @@ Times in the text are of another clock: what counts is since when a request has 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from federation.core.devices.inventory.node_facts import NodeFacts
 from federation.core.devices.wire.handshake import PATIENCE_S, Handshake, read
 from federation.core.devices.wire.vendors import Vendors
@@ -34,7 +32,7 @@ class Handshakes:
             before, since = self._seen.get(key, ("", now))
             since = since if before == text else now
             self._seen[key] = text, since
-            state = read(text, _usable(node, vendor.count), _time(now), _time(since))
+            state = read(text, _usable(node, vendor.count), now - since)
             if state is Handshake.LOST:
                 found.add(vendor.key)
             elif state is Handshake.ASKED and not _usable(node, vendor.count):
@@ -61,7 +59,3 @@ def _usable(node: NodeFacts, resource: str) -> int:
         return node.usable(resource)
     except QuantityError:
         return 1  # there is something, whatever it is
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

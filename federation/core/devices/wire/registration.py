@@ -1,4 +1,4 @@
-"""What device plugins write about the cards of a node: annotation text to cards, and back.
+"""What device plugins write about the cards of a node: annotation text to cards.
 
 Go leaves zero values out: without `health` a card is unhealthy, without `index` and `numa` they
 are 0, without `count` nobody may use it. Memory and cores are registered already scaled (HAMi's
@@ -8,8 +8,7 @@ UndecodableError with the field and what is wrong, whatever the text is.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from federation.core.devices.cards import HAMI_CORE, Card, MigProfile
@@ -186,52 +185,6 @@ _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE: Final = ("0", "f", "F", "FALSE", "false", "False")
 
 
-def encode_json(cards: Iterable[Card]) -> str:
-    """The JSON form, as Go writes it: without what is zero, false or empty."""
-    return json.dumps([_item(card) for card in cards], separators=(",", ":"), ensure_ascii=False)
-
-
-def _item(card: Card) -> dict[str, Any]:
-    item: dict[str, Any] = {
-        "id": card.uuid,
-        "index": card.index,
-        "count": card.slots,
-        "devmem": card.memory_mib,
-        "devcore": card.units or card.cores,
-        "type": card.model,
-        "numa": card.numa,
-        "mode": card.mode,
-        "health": card.healthy,
-        "migProfiles": [_profile_item(profile) for profile in card.profiles],
-    }
-    return {key: value for key, value in item.items() if value}
-
-
-def _profile_item(profile: MigProfile) -> dict[str, Any]:
-    return {
-        "name": profile.name,
-        "memoryMB": profile.memory_mib,
-        "core": profile.cores,
-        "sliceCount": profile.slices,
-        "placements": [{"start": start, "size": size} for start, size in profile.placements],
-    }
-
-
-def encode_colon(cards: Iterable[Card]) -> str:
-    """The colon form with 9 fields, which has no MIG profiles."""
-    text = []
-    for card in cards:
-        if card.profiles or any(
-            char in text_ for text_ in (card.model, card.mode) for char in ",:"
-        ):
-            said = f"the card {shown(card.uuid)} cannot be written in the colon form"
-            raise UndecodableError(f"{said}: it has MIG profiles, or a comma or colon in its type")
-        health = "true" if card.healthy else "false"
-        first = (card.uuid, card.slots, card.memory_mib, card.cores, card.model, card.numa, health)
-        text.append(",".join(map(str, (*first, card.index, card.mode))) + ":")
-    return "".join(text)
-
-
 def decode_links(text: str) -> dict[tuple[str, str], int]:
     """Scores of pairs of cards under both orders. A pair that its two cards score differently is
     left out, as is one of score 0; one that only one of them tells of has that score.
@@ -252,15 +205,6 @@ def decode_links(text: str) -> dict[tuple[str, str], int]:
         if one != other and (score := told[one, other]) and told.get((other, one), score) == score
         for a, b in ((one, other), (other, one))
     }
-
-
-def encode_links(links: Mapping[tuple[str, str], int]) -> str:
-    """The text of scores, one entry per card."""
-    scores: dict[str, dict[str, int]] = {}
-    for (one, other), score in links.items():
-        scores.setdefault(one, {})[other] = score
-    items = [{"uuid": uuid, "score": of} for uuid, of in scores.items()]
-    return json.dumps(items, separators=(",", ":"), ensure_ascii=False)
 
 
 def decode_cordon(text: str) -> frozenset[str]:

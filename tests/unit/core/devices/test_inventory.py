@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from federation.core.devices.cards import HAMI_CORE, INSTANCE, SLICE, WHOLE, Card, Host
 from federation.core.devices.inventory.inventory import HostReading, NodeFacts, carried, read_host
 from federation.core.devices.inventory.node_groups import NodeGroup
-from federation.core.devices.wire.registration import encode_colon, encode_json
 from federation.core.devices.wire.vendor_table import HYGON, NVIDIA
 from tests.unit.core.build import FEW
+from tests.unit.core.devices.registrations import encode_colon, encode_json
 
 REGISTER = NVIDIA.register
 RECORDED = Path(__file__).parents[5] / "shared" / "conformance" / "vgpu"

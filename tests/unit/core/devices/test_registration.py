@@ -10,17 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.core.devices.cards import Card, MigProfile
-from federation.core.devices.wire.registration import (
-    decode,
-    decode_cordon,
-    decode_links,
-    encode_colon,
-    encode_json,
-    encode_links,
-)
+from federation.core.devices.wire.registration import decode, decode_cordon, decode_links
 from federation.core.devices.wire.undecodable import LONGEST, MOST, UndecodableError
 from federation.core.devices.wire.vendor_table import AMD, HYGON, METAX_SHARED, NVIDIA, VENDORS
 from tests.unit.core.build import FEW
+from tests.unit.core.devices.registrations import encode_colon, encode_json, encode_links
 
 A10 = {
     "id": "g",
@@ -271,20 +265,6 @@ def test_json_round_trip(found: tuple[Card, ...]) -> None:
 def test_colon_round_trip(found: tuple[Card, ...]) -> None:
     """In nine fields."""
     assert decode(encode_colon(found), NVIDIA) == found
-
-
-@pytest.mark.parametrize(
-    "card",
-    [
-        Card("g", "NVIDIA", "A,B", 1),
-        Card("g", "NVIDIA", "A:B", 1),
-        Card("g", "NVIDIA", "A", 1, profiles=(MigProfile("1g.5gb", 1, 1, 1, ()),)),
-    ],
-)
-def test_what_the_colon_form_cannot_say(card: Card) -> None:
-    """It is refused, not broken."""
-    with pytest.raises(UndecodableError):
-        encode_colon([card])
 
 
 json_values = st.recursive(
