@@ -11,7 +11,9 @@ from worker_agent.facts import Asked, WorkerJob, alike, asked, worker_job
 
 
 class Book:
-    """Informer handler. `changed` hears of each Job that has to be looked at."""
+    """Informer handler. `changed` hears of each Job that has to be looked at; `on_version` that the
+    watch is further, even if it only confirms what the answer to a write said.
+    """
 
     def __init__(
         self, changed: Callable[[str], None], defaults: Callable[[str], PodDefaults]
@@ -20,6 +22,7 @@ class Book:
         self.jobs: dict[str, WorkerJob] = {}
         self.bodies: dict[str, Json] = {}
         self.seen_version = 0
+        self.on_version: Callable[[], None] = lambda: None
         self._changed, self._defaults = changed, defaults
         self._known_defaults: dict[str, PodDefaults] = {}
         self._asked: dict[str, Asked] = {}
@@ -34,6 +37,7 @@ class Book:
         for item in items:
             self.see(item)
         self.seen_version = max(self.seen_version, int(resource_version))
+        self.on_version()
 
     def on_event(self, type: str, obj: Json) -> None:
         """One change."""
@@ -43,6 +47,7 @@ class Book:
             self._forget(obj["metadata"]["uid"], version)
         else:
             self.see(obj)
+        self.on_version()
 
     def see(self, obj: Json) -> None:
         """Take over what the API server says of one Job, unless that is known."""

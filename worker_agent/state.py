@@ -71,6 +71,7 @@ class State:
         self.orders: dict[str, Order] = {}
         self.dirty: dict[str, None] = {}
         self.wake = asyncio.Event()
+        self.book.on_version = self.wake.set
         self.on_change: Callable[[str], None] = lambda uid: None
         self.checks = Checks(client, lambda: self.on_queues())
         self.on_queues: Callable[[], None] = lambda: None

@@ -358,3 +358,21 @@ async def test_late_news_of_a_deleted_job() -> None:
         agent.book.on_event("MODIFIED", started)
         assert not agent.jobs
         assert used(worker) == 0
+
+
+async def test_decisions_count_an_event_that_only_confirms_the_answer_to_a_write() -> None:
+    """The answer was read and decided on first: the watch brings nothing new but its version."""
+    worker = Worker()
+    async with worker.running() as agent:
+        worker.add(mirrored("a"))
+        await until(lambda: worker.started("a"))
+        await worker.at_rest()
+        body = worker.get("a")
+        version = agent.decided_version + 1
+        body["metadata"]["resourceVersion"] = str(version)
+        agent.book.see(body)
+        await until(lambda: not agent.state.dirty)
+        await worker.at_rest()
+        assert agent.decided_version < version
+        agent.book.on_event("MODIFIED", body)
+        await until(lambda: agent.decided_version == version)
