@@ -70,14 +70,6 @@ class Inventory:
             raise ClaimError(str(found))
         return found
 
-    def of_class(self, name: str) -> tuple[Device, ...]:
-        """All devices of a class; none if its selectors cannot be told."""
-        found = self.classes.get(name)
-        try:
-            return self.matching("", found.selectors) if found else ()
-        except ClaimError:
-            return ()
-
     def extended(self) -> Mapping[str, str]:
         """Extended resource to the class that serves it: of several the one created last."""
         return self._extended

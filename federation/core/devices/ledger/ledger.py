@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from federation.core.devices.cards import Amount, Host, HostUse
-from federation.core.devices.claims.claim import NOTHING, Claim, claim_of
 from federation.core.devices.host.legality import check
 from federation.core.devices.ledger.books import Books
 from federation.core.devices.ledger.cards import Unnamed
 from federation.core.devices.ledger.claims import Claimed, Claims
 from federation.core.devices.ledger.deadlines import Deadlines
+from federation.core.devices.ledger.entry import NOTHING, Entry, entry_of
 from federation.core.devices.ledger.holding import Holding, Owner, Replica, Reservation, State
 from federation.core.devices.ledger.observed import SKEW, UNBOUND_FOR, ObservedPod
 from federation.core.devices.ledger.seats import Seats
@@ -46,7 +46,7 @@ class Ledger:
         self._own: dict[str, Holding] = {}
         self._adopted: dict[str, Replica] = {}
         self._pods: dict[str, ObservedPod] = {}
-        self._claims: dict[str, Claim] = {}
+        self._entries: dict[str, Entry] = {}
         self._gone: dict[str, None] = {}
         self._lapsed: dict[str, float] = {}
         self._deadlines = Deadlines()
@@ -135,19 +135,6 @@ class Ledger:
             self._books.changed.discard(held.host)
         return why
 
-    def bind(self, pod: str) -> None:
-        """A pod that was reserved for is bound; others are left as they are."""
-        self._advance(pod, State.BOUND)
-
-    def run(self, pod: str) -> None:
-        """Its containers run."""
-        self._advance(pod, State.RUNNING)
-
-    def init_done(self, pod: str) -> None:
-        """Its init containers have ended well, and what only they needed is free."""
-        if pod in self._own:
-            self._decide(pod, replace(self._own[pod], init_done=True))
-
     def cancel(self, owner: Owner) -> None:
         """Give back what was decided for an owner that may come again: a bind failed, say. What
         the API server shows of a pod stays counted.
@@ -200,8 +187,8 @@ class Ledger:
                 self._books.put(held.owner, None)
         for owner, held in now.items():
             self._books.put(owner, held)
-        for pod in {*before.pods, *claim.pods} & self._claims.keys():
-            self._put(pod, self._given.less(pod, self._claims[pod].holding))
+        for pod in {*before.pods, *claim.pods} & self._entries.keys():
+            self._put(pod, self._given.less(pod, self._entries[pod].holding))
 
     def release(self, pod: str) -> None:
         """A pod has ended or is gone, for good; known or not, however often it is said."""
@@ -335,12 +322,6 @@ class Ledger:
             self._own[owner] = decided
         self._settle(owner)
 
-    def _advance(self, pod: str, state: State) -> None:
-        claim = self._claims.get(pod, NOTHING)
-        held = self._own.get(pod) or (claim.holding if pod in self._adopted else None)
-        if held is not None and held.state < state:
-            self._decide(pod, replace(held, state=state, deadline=None))
-
     def _lapse(self, owner: Owner, holding: Holding) -> bool:
         """Whether what passed its deadline can be given back: not if the pod may be bound."""
         if isinstance(owner, Replica):
@@ -370,18 +351,18 @@ class Ledger:
 
     def _settle(self, uid: str) -> None:
         """Count what follows of a pod now, instead of what followed before."""
-        claim, old = self._claim(uid), self._claims.get(uid, NOTHING)
-        if claim == old:
+        new, old = self._entry(uid), self._entries.get(uid, NOTHING)
+        if new == old:
             return
-        if claim == NOTHING:
-            del self._claims[uid]
+        if new == NOTHING:
+            del self._entries[uid]
         else:
-            self._claims[uid] = claim
-        self._put(uid, self._given.less(uid, claim.holding))
-        self._books.doubt(uid, old.doubt, claim.doubt)
-        self._books.unnamed(uid, old.unnamed, claim.unnamed)
-        if claim.seat != old.seat:
-            for seat, change in (old.seat, self._seats.leave), (claim.seat, self._seats.take):
+            self._entries[uid] = new
+        self._put(uid, self._given.less(uid, new.holding))
+        self._books.doubt(uid, old.doubt, new.doubt)
+        self._books.unnamed(uid, old.unnamed, new.unnamed)
+        if new.seat != old.seat:
+            for seat, change in (old.seat, self._seats.leave), (new.seat, self._seats.take):
                 if seat is not None:
                     change(uid, seat)
                     self._settle_seats((seat,))
@@ -396,13 +377,13 @@ class Ledger:
         if holding is not None and holding.deadline is not None:
             self._deadlines.add(owner, holding.deadline)
 
-    def _claim(self, uid: str) -> Claim:
+    def _entry(self, uid: str) -> Entry:
         pod = self._pods.get(uid)
         decided = self._decided_for(uid, pod)
         if pod is None or pod.gated:
-            return Claim(decided, self._adopted.get(uid))
-        last, lapsed = self._claims.get(uid, NOTHING).holding, self._lapsed.get(uid)
-        return claim_of(pod, self._seat_of(uid, pod), decided, last, lapsed)
+            return Entry(decided, self._adopted.get(uid))
+        last, lapsed = self._entries.get(uid, NOTHING).holding, self._lapsed.get(uid)
+        return entry_of(pod, self._seat_of(uid, pod), decided, last, lapsed)
 
     def _seat_of(self, uid: str, pod: ObservedPod | None) -> Replica | None:
         marked = pod.seat if pod and not pod.gated else None

@@ -127,9 +127,9 @@ def test_two_apps_after_an_init_container_without_cards_add_up() -> None:
 
 def test_the_app_is_charged_after_an_init_container_without_cards() -> None:
     """d02."""
-    books = ledger()
-    books.reserve(reservation("p", wants((INIT, 0), (APP, 16384))))
-    books.init_done("p")
+    books, pod = ledger(), wants((INIT, 0), (APP, 16384))
+    books.reserve(reservation("p", pod))
+    books.observe(seen("p", pod, node="n", init_done=True))
 
     assert used(books) == (1, 16384, 0)
     assert books.reserve(reservation("q", wants((APP, 40960)))) != ""
@@ -146,12 +146,12 @@ def test_a_sidecar_adds_to_the_app() -> None:
 
 def test_init_containers_are_a_peak_that_ends() -> None:
     """20 then 10 GiB, and the difference is free at once."""
-    books = ledger(card("a", 24576))
-    books.reserve(reservation("p", wants((INIT, 20480), (APP, 10240))))
+    books, pod = ledger(card("a", 24576)), wants((INIT, 20480), (APP, 10240))
+    books.reserve(reservation("p", pod))
     other = reservation("q", wants((APP, 14336)))
 
     assert books.reserve(other) != ""
-    books.init_done("p")
+    books.observe(seen("p", pod, node="n", init_done=True))
     assert mib(books) == 10240
     assert books.reserve(other) == ""
     assert mib(books) == 24576
@@ -159,9 +159,9 @@ def test_init_containers_are_a_peak_that_ends() -> None:
 
 def test_a_pod_that_holds_nothing_after_its_init_containers() -> None:
     """It outlives the last pod of its namespace that holds something."""
-    books = ledger()
-    books.reserve(reservation("p", wants((INIT, 10), (APP, 0))), reservation("q", SMALL))
-    books.init_done("p")
+    books, pod = ledger(), wants((INIT, 10), (APP, 0))
+    books.reserve(reservation("p", pod), reservation("q", SMALL))
+    books.observe(seen("p", pod, node="n", init_done=True))
     assert used(books) == (1, 10240, 0)
     books.release("q")
     assert books.totals("ns") == {}
@@ -212,7 +212,7 @@ def test_what_waits_for_ever_is_given_back() -> None:
     """At its deadline, not before; what is bound has none."""
     books = ledger()
     books.reserve(reservation("p", HALF, deadline=100), reservation("q", SMALL, deadline=50))
-    books.bind("q")
+    books.observe(seen("q", SMALL, node="n"))
 
     assert books.expire(99) == ()
     assert [held.owner for held in books.expire(100)] == ["p"]
@@ -234,16 +234,16 @@ def test_states() -> None:
     """Reserved, bound, running, and no way back."""
     books = ledger()
     books.reserve(reservation("p", HALF))
-    states = []
-    for step in (lambda _: None, books.bind, books.run, books.bind):
-        step("p")
+    states = [books.holding("p").state]
+    for version, started in ((1, False), (2, True), (1, False)):
+        books.observe(seen("p", HALF, version=version, node="n", started=started))
         states.append(books.holding("p").state)
     books.reserve(reservation("p", HALF))
 
     assert states == [State.RESERVED, State.BOUND, State.RUNNING, State.RUNNING]
     assert books.holding("p").state is State.RUNNING
     books.release("p")
-    books.run("p")
+    books.observe(seen("p", HALF, version=3, node="n", started=True))
     assert books.holding("p") is None
 
 

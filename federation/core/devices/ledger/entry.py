@@ -10,7 +10,7 @@ from federation.core.devices.ledger.holding import Holding, Replica, State
 from federation.core.devices.ledger.observed import ObservedPod
 
 
-class Claim(NamedTuple):
+class Entry(NamedTuple):
     """`doubt` is a host and why nothing new may go there, `unnamed` a host and how many cards of
     it the pod has that nobody named.
     """
@@ -21,39 +21,39 @@ class Claim(NamedTuple):
     unnamed: tuple[str, Unnamed] | None = None
 
 
-NOTHING = Claim()
+NOTHING = Entry()
 
 
-def claim_of(
+def entry_of(
     pod: ObservedPod,
     seat: Replica | None,
     decided: Holding | None,
     last: Holding | None,
     lapsed: float | None,
-) -> Claim:
+) -> Entry:
     """Of a pod that may run. What was `decided` for it holds until it is bound, whatever somebody
     wrote on it; then what its annotations say; if they cannot be read, what it held at `last`.
     A placement by another scheduler that was not followed by a binding until `lapsed` is void.
     """
     if decided is not None and not pod.node:
-        return Claim(decided, seat)
+        return Entry(decided, seat)
     if pod.trouble:
         host = pod.node or pod.placed_on
         why = f"what pod {pod.uid} has is not known: {pod.trouble}"
         known = replace(last, init_done=False) if last else decided
         known = _there(pod, known) if pod.node else known
-        return Claim(known, seat, (host, why) if host else None)
+        return Entry(known, seat, (host, why) if host else None)
     noted = pod.noted()
     if noted is not None and not pod.node:
-        return Claim(None if noted.deadline == lapsed else noted, seat)
+        return Entry(None if noted.deadline == lapsed else noted, seat)
     holding = noted or decided
     if holding is None:
         asks = pod.node and pod.asks
-        return Claim(seat=seat, unnamed=(pod.node, pod.asks) if asks else None)
+        return Entry(seat=seat, unnamed=(pod.node, pod.asks) if asks else None)
     if holding.host != pod.node:
         why = f"pod {pod.uid} runs here and was given cards of {holding.host}: delete it"
-        return Claim(seat=seat, doubt=(pod.node, why))
-    return Claim(_there(pod, holding), seat)
+        return Entry(seat=seat, doubt=(pod.node, why))
+    return Entry(_there(pod, holding), seat)
 
 
 def _there(pod: ObservedPod, decided: Holding | None) -> Holding | None:
