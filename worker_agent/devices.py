@@ -238,7 +238,7 @@ class Devices:
         self.rooms.drop(replica)
         self.refresh()
         found = self.fleet.place(shapes[index])
-        if not isinstance(found, NoPlace):
+        if not isinstance(found, NoPlace) and (found.host, found.allocation) != plan.seats[index]:
             plan = self.plans[job.uid] = plan.moved(index, found, self.now())
             self._recalled[job.uid] = plan.note
         self.ledger.recall([plan.reservation(job.uid, index, self.now() + STARTED_FOR_S)])

@@ -85,7 +85,9 @@ class Pins:
             return None  # no pod is seated by a plan that is not noted yet; then it is marked again
         pods = self._devices.pods.of_job(uid)
         by_name = {pod["metadata"]["name"]: pod for pod in pods}
-        due, stalled = takings(pods, len(plan.seats)), None
+        seats, stalled = range(len(plan.seats)), None
+        kept = {n for n in seats if self._devices.ledger.holding(Replica(uid, n)) is not None}
+        due = takings(pods, len(seats), kept)
         if self._binding is not None:
             due = [taking for taking in due if not _waits_for_others(by_name[taking.pod])]
             due, stalled = self._binding.turns(due, plan.seats, uid)

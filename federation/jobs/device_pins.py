@@ -8,7 +8,7 @@ one shape: any pod can have any seat.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -87,15 +87,16 @@ def taken(pods: Iterable[Json], seats: int) -> dict[str, int]:
     return found | dict(zip(unmarked, free, strict=False))
 
 
-def takings(pods: Iterable[Json], seats: int) -> list[Taking]:
-    """Which gated pods may have which seats now.
+def takings(pods: Iterable[Json], seats: int, kept: Collection[int]) -> list[Taking]:
+    """Which gated pods may have which seats now: free ones that are `kept` for pods to come.
 
-    A pod with a completion index gets the seat of that number if it is free, so that neighbours
-    in rank are neighbours in place; the others get what is left.
+    A pod with a completion index gets the seat of that number if it can, so that neighbours in
+    rank are neighbours in place; the others get what is left. When a Job needs fewer pods than it
+    has seats, which of them are kept has nothing to do with the indices that are left.
     """
     pods = list(pods)
     occupied = set(taken(pods, seats).values())
-    free = [seat for seat in range(seats) if seat not in occupied]
+    free = [seat for seat in range(seats) if seat not in occupied and seat in kept]
     found, rest = [], []
     for pod in filter(_gated, _in_order(pods)):
         index = completion_index(pod)

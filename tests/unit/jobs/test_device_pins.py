@@ -50,26 +50,34 @@ def template(seats: list[Seat], hostname: str, selectable: Any, *, alone: bool) 
 
 def test_gated_pods_get_free_seats_by_name() -> None:
     pods = [pod("c", gated=True), pod("b", "1"), pod("a", gated=True), pod("d", gated=True)]
-    assert takings(pods, 3) == [Taking("a", 0), Taking("c", 2)]
+    assert takings(pods, 3, range(3)) == [Taking("a", 0), Taking("c", 2)]
 
 
 def test_ranks_get_the_seat_of_their_number() -> None:
     pods = [pod("x", rank="1", gated=True), pod("y", rank="0", gated=True)]
-    assert takings(pods, 2) == [Taking("x", 1), Taking("y", 0)]
+    assert takings(pods, 2, range(2)) == [Taking("x", 1), Taking("y", 0)]
     later = [
         pod("x", "1", "1", phase="Succeeded"),
         pod("y", "0", "0"),
         pod("z", rank="7", gated=True),
     ]
-    assert takings(later, 2) == [Taking("z", 1)]
+    assert takings(later, 2, range(2)) == [Taking("z", 1)]
+
+
+def test_only_seats_that_are_kept_are_given() -> None:
+    """One pod is still needed: it gets the seat that is kept, whatever its rank."""
+    pods = [pod("x", "0", "0", phase="Succeeded"), pod("y", rank="1", gated=True)]
+    assert takings(pods, 2, {0}) == [Taking("y", 0)]
+    assert takings(pods, 2, {1}) == [Taking("y", 1)]
+    assert takings(pods, 2, ()) == []
 
 
 def test_a_seat_is_free_when_its_pod_has_ended_and_not_before() -> None:
     stopping = pod("a", "0")
     stopping["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     fresh = pod("b", gated=True)
-    assert takings([stopping, fresh], 1) == []
-    assert takings([pod("a", "0", phase="Failed"), fresh], 1) == [Taking("b", 0)]
+    assert takings([stopping, fresh], 1, {0}) == []
+    assert takings([pod("a", "0", phase="Failed"), fresh], 1, {0}) == [Taking("b", 0)]
 
 
 def test_marks_that_somebody_made_up() -> None:

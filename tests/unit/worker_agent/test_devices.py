@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from federation.api.names import Mirror, Pin
+from federation.core.devices.ledger.holding import Replica
 from federation.core.topology import HOSTNAME
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
@@ -34,6 +35,7 @@ from worker_agent.report import Reporter
 GATE = {"name": "fedq.io/devices"}
 USE = "nvidia.com/use-gpuuuid"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
+RANK = "batch.kubernetes.io/job-completion-index"
 
 
 class Cards(Worker):
@@ -61,7 +63,7 @@ class Cards(Worker):
     def template(self, name: str) -> Any:
         return self.get(name)["spec"]["template"]
 
-    def make_pods(self, name: str, count: int = 0) -> None:
+    def make_pods(self, name: str, count: int = 0, rank: str = "") -> None:
         """What the Job controller does once a Job is started."""
         body = self.get(name)
         parallelism = body["spec"].get("parallelism", 1)
@@ -71,7 +73,10 @@ class Cards(Worker):
             meta = {
                 "generateName": f"{name}-",
                 "namespace": "team",
-                "annotations": (template.get("metadata") or {}).get("annotations", {}),
+                "annotations": {
+                    **(template.get("metadata") or {}).get("annotations", {}),
+                    **({RANK: rank} if rank else {}),
+                },
                 "ownerReferences": [owner],
             }
             self.fake.create(PODS, {"metadata": meta, "spec": template["spec"]})
@@ -374,6 +379,28 @@ async def test_the_reason_is_told_when_it_is_not_the_memory() -> None:
         await until(lambda: "2 cards of this kind, container c asks for 3" in worker.why("a"))
         worker.add(asks("b", gpu=1, gpumem=41000))
         await until(lambda: "largest free slice 40,960 MiB on n0/GPU-n0-0; 2" in worker.why("b"))
+
+
+async def test_the_last_pods_get_the_seats_that_are_kept() -> None:
+    """Rank 0 is done before rank 1 has a seat: one seat is kept, and not that of rank 1."""
+    worker = Cards(nodes=1, of=2, binder=Binder.AGENT)
+    async with worker.running() as agent:
+        body = asks("a", pods=2, gpu=1, gpumem=5000)
+        body["spec"]["completionMode"] = "Indexed"
+        worker.add(body)
+        await until(lambda: worker.started("a"))
+        plan = worker.get("a")["metadata"]["annotations"][Pin.DEVICES.value]
+        worker.make_pods("a", 1)
+        await until(lambda: worker.seated("a"))
+        (first,) = worker.pods("a")
+        worker.bind(first)
+        worker.pod_ends(first)
+        worker.succeed("a", 1)
+        uid = worker.get("a")["metadata"]["uid"]
+        await until(lambda: agent.devices.ledger.holding(Replica(uid, 1)) is None)
+        worker.make_pods("a", 1, rank="1")
+        await until(lambda: worker.seated("a"))
+        assert worker.get("a")["metadata"]["annotations"][Pin.DEVICES.value] == plan
 
 
 async def test_cards_that_no_node_has_are_not_counted() -> None:
