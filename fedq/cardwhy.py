@@ -17,6 +17,7 @@ from federation.core.devices.fleet.moves import Holder, Moves, smallest_moves
 from federation.core.devices.fleet.no_room import LOOKED_AT, no_room
 from federation.core.devices.fleet.strategies.named import DEFAULT, strategy
 from federation.core.devices.fleet.types import Gang, NoPlace, Room
+from federation.core.devices.quota.quota import standard
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.quantity import QuantityError
 from federation.core.types import PodSet, ResourceFlavor
@@ -32,6 +33,7 @@ from fedq.members import Member
 
 MEMBERS = 16
 """Worker clusters that are read for one answer."""
+_QUOTAS = standard(VENDORS)
 
 
 class Answer(NamedTuple):
@@ -124,7 +126,7 @@ async def _flavors(client: KubeClient, namespace: str, queue: str) -> list[Resou
     names = {
         flavor.flavor
         for group in found.groups
-        if any(VENDORS.of_resource(resource) is not None for resource in group.covered)
+        if any(_QUOTAS.counts(resource) for resource in group.covered)
         for flavor in group.flavors
     }
     return [flavor for flavor in flavors if flavor.name in names]

@@ -69,9 +69,9 @@ class Reporter:
 
     def _counts_cards(self) -> bool:
         """Whether any queue gives cards, or shares of them."""
-        vendors = self._agent.devices.vendors
+        quotas = self._agent.state.policies.rules.cards
         return any(
-            vendors.of_resource(resource) is not None
+            quotas.counts(resource)
             for queue in self._catalog.queues.values()
             for group in queue.groups
             for resource in group.covered

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from federation.core.cluster_cards import asks_for_cards, gang_of, no_cards, score_of
 from federation.core.devices.fleet.reported_fleet import ReportedFleet
 from federation.core.devices.fleet.types import Gang, NoPlace, Placement
+from federation.core.devices.quota.quota import standard
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Quantity
 from federation.core.quantity import Resources, format_quantity, scale
@@ -149,6 +150,8 @@ def choose(
     return best[1] if best is not None else NoCluster(reasons, retry_at)
 
 
+_QUOTAS = standard(VENDORS)
+
 _Rank = tuple[bool, bool, float]
 
 
@@ -214,7 +217,7 @@ def _of_cards(flavors: set[str], queue: WorkerQueue) -> set[str]:
     found = {
         name
         for resource in {key.resource for key in queue.amounts}
-        if VENDORS.of_resource(resource) is not None
+        if _QUOTAS.counts(resource)
         for name in flavors & {*queue.flavors(resource)}
     }
     return found or flavors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -174,6 +175,29 @@ def test_cards_that_an_agent_does_not_count_are_a_matter_of_quota() -> None:
     assert isinstance(result, Choice)
     assert not result.gang
     assert cluster(clusters.pick(work(vendor="DCU"))) == "a"
+
+
+def test_a_queue_of_shares_alone_bars_the_flavors_of_its_cards() -> None:
+    """That of its cpu stays: no other one has any."""
+    clusters = Clusters()
+    labels = [Room({"cpu": 8000, "pods": 9}, {"model": m}, t) for m, t in TAINTED]
+    flavors = {
+        "old": ResourceFlavor("old", (("model", "a"),)),
+        "new": ResourceFlavor("new", (("model", "b"),), tolerations=(Toleration("gpu", "Exists"),)),
+        "any": ResourceFlavor("any"),
+    }
+    names = [FlavorResource(f, "nvidia.com/total-gpumem") for f in ("old", "new")]
+    amounts = dict.fromkeys([*names, FlavorResource("any", "cpu")], Amount(9000, 9000, 9000))
+    hosts = host("a", 1, {0: (1, 40_000, 0)}), host("b", 1)
+    clusters.add("a", *hosts, rooms=labels, amounts=amounts, flavors=flavors)
+
+    item, admission = work()
+    usage = {"nvidia.com/total-gpumem": 4000, "cpu": 1000}
+    charged = replace(admission.pod_sets[0], usage=usage, flavors=dict.fromkeys(usage, "budget"))
+    result = clusters.pick((item, Admission("q", (charged,))))
+
+    assert isinstance(result, Choice)
+    assert {key.flavor for key in result.usage} == {"new", "any"}
 
 
 def test_flavors_of_the_cluster_choose_nodes_and_the_next_is_tried() -> None:

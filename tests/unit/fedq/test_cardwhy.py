@@ -48,11 +48,11 @@ def give_waiting(kube: FakeKube, body: Json, reason: str, requeue: str) -> None:
     kube.merge(r.WORKLOADS, f"job-{name}", {"status": status}, "default", status=True)
 
 
-def give_queues(kube: FakeKube, *flavors: str) -> None:
+def give_queues(kube: FakeKube, *flavors: str, resource: str = "nvidia.com/gpu") -> None:
     """LocalQueue q with cards in these flavors; each chooses nodes by label."""
-    quota = [{"name": "nvidia.com/gpu", "nominalQuota": "99"}]
+    quota = [{"name": resource, "nominalQuota": "99"}]
     group = {
-        "coveredResources": ["nvidia.com/gpu"],
+        "coveredResources": [resource],
         "flavors": [{"name": name, "resources": quota} for name in flavors],
     }
     spec = {"resourceGroups": [group]}
@@ -104,12 +104,13 @@ def test_when_no_few_moves_help(fedq: Fedq, kube: FakeKube, mib: int, pods: int,
     assert said in " ".join(result.stdout.split()), result.output
 
 
-def test_the_flavor_that_needs_the_fewest_counts(fedq: Fedq, kube: FakeKube) -> None:
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/total-gpumem"])
+def test_the_flavor_that_needs_the_fewest_counts(fedq: Fedq, kube: FakeKube, resource: str) -> None:
     give_report(kube)
     for name, sizes in (("n0", [9_000] * 4), ("n1", [30_000]), ("n2", [10_000])):
         give_node(kube, name, 1)
         fill(kube, name, 0, *sizes)
-    give_queues(kube, "n0", "n1")  # n2 belongs to none
+    give_queues(kube, "n0", "n1", resource=resource)  # n2 belongs to none
     give_waiting(kube, ask("a", 31_000), "WaitingForCards", "NoCards")
     assert "if pod team/n1-0-0 (30,000 MiB on n1/GPU-n1-0) left" in fedq("why", "a").stdout
 

@@ -63,6 +63,10 @@ class CardQuotas:
     measures: Mapping[str, tuple[Measure, ...]]
     vendors: Vendors
 
+    def counts(self, resource: str) -> bool:
+        """Whether a quota of that name limits cards, by number or in shares."""
+        return resource in self.measures or self.vendors.of_resource(resource) is not None
+
     def names(self, wants: PodWants, covered: Iterable[str]) -> frozenset[str]:
         """Those of the covered resources that count something that such a pod asks for."""
         vendors = vendors_of(wants)
