@@ -79,13 +79,24 @@ class Stack:
 
     # Programs
 
-    def start(self, *, runtime: str = "ray") -> None:
-        """Start Redis, the agents and the manager; wait until every worker is Active."""
+    def start(self, *, runtime: str = "ray", config: Path | None = None) -> None:
+        """Start Redis, the agents and the manager; wait until every worker is Active. `config`, a
+        Configuration (YAML), is kept for later starts; what runs with another is started anew.
+        """
+        kept = self._configure(config)
         self.start_redis()
         for worker in self.rig.workers:
-            self.start_agent(worker)
-        self.start_manager(runtime)
+            self.start_agent(worker, kept)
+        self.start_manager(runtime, kept)
         self.wait_active()
+
+    def _configure(self, given: Path | None) -> Path | None:
+        kept = self.rig.data_dir("configuration") / "configuration.yaml"
+        text = kept.read_text() if kept.exists() else None
+        if given is not None and given.read_text() != text:
+            self._stop_programs()
+            kept.write_text(given.read_text())
+        return kept if kept.exists() else None
 
     def start_redis(self) -> None:
         """A Valkey or Redis server on a Unix socket, with nothing kept on disk."""
@@ -176,9 +187,16 @@ class Stack:
 
     def stop(self) -> None:
         """Stop all programs."""
-        for name in ("manager", *(f"agent/{worker}" for worker in self.rig.workers), "redis"):
-            if self.rig.process(name) is not None:
-                self.rig.stop_process(name)
+        self._stop_programs()
+        self._stop("redis")
+
+    def _stop_programs(self) -> None:
+        for name in ("manager", *(f"agent/{worker}" for worker in self.rig.workers)):
+            self._stop(name)
+
+    def _stop(self, name: str) -> None:
+        if self.rig.process(name) is not None:
+            self.rig.stop_process(name)
 
 
 def _private(path: Path, make: Any) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -35,6 +36,9 @@ NEXT = """Fedq runs on the rig. Next:
   fedq submit examples/job.yaml --wait
   fedq get clusters
   fedq rig down"""
+NEXT_VGPU = NEXT.replace("queues.yaml", "vgpu-queues.yaml").replace(
+    "job.yaml --wait", "vgpu.yaml\n  fedq gpus"
+)
 
 
 @app.command(
@@ -52,6 +56,12 @@ def up(
         bool,
         typer.Option("--vgpu", help="Cards can be shared, as HAMi's device plugin shows them."),
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Kueue's Configuration, for manager and agents."
+        ),
+    ] = None,
     control_planes_only: Annotated[
         bool, typer.Option("--control-planes-only", help="Do not install and start Fedq.")
     ] = False,
@@ -68,8 +78,8 @@ def up(
     planes.tell("installing CRDs, policies and roles")
     stack.install()
     planes.tell("starting Redis, agents and manager")
-    stack.start()
-    planes.tell(f"Fedq: ready ({time.monotonic() - started:.1f} s)\n{NEXT}")
+    stack.start(config=config)
+    planes.tell(f"Fedq: ready ({time.monotonic() - started:.1f} s)\n{NEXT_VGPU if vgpu else NEXT}")
 
 
 @app.command(epilog="Example:  fedq rig down")
