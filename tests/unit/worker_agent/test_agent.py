@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -367,12 +368,12 @@ async def test_decisions_count_an_event_that_only_confirms_the_answer_to_a_write
         worker.add(mirrored("a"))
         await until(lambda: worker.started("a"))
         await worker.at_rest()
-        body = worker.get("a")
+        body = deepcopy(worker.get("a"))
         version = agent.decided_version + 1
         body["metadata"]["resourceVersion"] = str(version)
         agent.book.see(body)
-        await until(lambda: not agent.state.dirty)
-        await worker.at_rest()
+        await until(lambda: not (agent.state.dirty or agent.state.wake.is_set()))
         assert agent.decided_version < version
         agent.book.on_event("MODIFIED", body)
+        assert agent.state.wake.is_set()  # at once: nothing else need ever happen
         await until(lambda: agent.decided_version == version)
