@@ -34,10 +34,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
     client = cluster.client
     job = await reading.find(client, JOBS, name, namespace)
     jobs, workloads, doors, queues = await asyncio.gather(
-        client.list(JOBS),
-        client.list(WORKLOADS),
-        client.list(LOCAL_QUEUES),
-        reading.queues(client),
+        client.list(JOBS), client.list(WORKLOADS), client.list(LOCAL_QUEUES), reading.queues(client)
     )
     uid = job["metadata"]["uid"]
     workload = next((w for w in workloads.items if records.owner_uid(w) == uid), None)
@@ -52,9 +49,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         line = known if uid in known else line
     now, on_worker = datetime.now(UTC), await reading.is_worker(client)
     why = _why(workload) if waiting else {}
-    cards = ""
-    if waiting:
-        cards = await _cards(cluster, job, view, why, on_worker=on_worker)
+    cards = await _cards(cluster, job, view, why, on_worker=on_worker) if waiting else ""
     return Facts(
         view=view,
         now=now,

@@ -60,16 +60,7 @@ async def run(
     workloads = Workloads(client, agent)
     gates, pins = Gates(client, agent), Pins(client, agent)
     reporter = Reporter(client, catalog, agent, cluster)
-    select = Select(label_selector=Label.QUEUE_NAME.value)
-    vendors = agent.state.policies.resources.vendors
-    limits = limit_store(agent.devices.ledger, vendors, agent.devices.ease)
-    informers = [
-        *catalog.informers,
-        agent.state.checks.informer,
-        Informer(client, RESOURCE_QUOTAS, limits),
-        Informer(client, WORKLOADS, workloads),
-        Informer(client, JOBS, agent.book, select=select),
-    ]
+    informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(vital(heartbeat.run(), "heartbeat"))
         tasks.create_task(vital(agent.nodes.run(), "nodes"))
@@ -91,6 +82,19 @@ async def run(
         tasks.create_task(vital(gates.run(), "gates"))
         tasks.create_task(vital(pins.run(), "pins"))
         tasks.create_task(vital(reporter.run(), "report"))
+
+
+def _informers(client: KubeClient, agent: Agent, workloads: Workloads) -> list[Informer]:
+    """What the agent itself follows, beside what its catalog does."""
+    select = Select(label_selector=Label.QUEUE_NAME.value)
+    devices = agent.devices
+    limits = limit_store(devices.ledger, devices.vendors, devices.ease)
+    return [
+        agent.state.checks.informer,
+        Informer(client, RESOURCE_QUOTAS, limits),
+        Informer(client, WORKLOADS, workloads),
+        Informer(client, JOBS, agent.book, select=select),
+    ]
 
 
 def _problem(

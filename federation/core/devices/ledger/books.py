@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from federation.core.devices.cards import Host, HostUse
-from federation.core.devices.ledger.cards import HostBook, LedgerError, Unnamed
+from federation.core.devices.ledger.cards import HostBook, Unnamed
 from federation.core.devices.ledger.holding import Holding, Owner
 from federation.core.devices.ledger.spaces import Spaces, by_vendor
 
@@ -92,6 +92,3 @@ class Books:
         self.changed.add(name)
         if not self._hosts[name]:
             del self._hosts[name]
-
-
-__all__ = ["Books", "LedgerError"]
