@@ -95,7 +95,7 @@ def _usual(counts: Counter[Typical]) -> Usual:
             break
         chosen.append((shape, count))
         seen += count
-    return tuple((shape, count / seen) for shape, count in chosen)
+    return tuple((shape, (count / total) / (seen / total)) for shape, count in chosen)
 
 
 def _rank(counted: tuple[Typical, int]) -> tuple[object, ...]:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from federation.core.devices.fleet.fragmentation import Cards, Fragments
 from federation.core.devices.fleet.kinds import Kinds
-from federation.core.devices.fleet.mix import Mix
+from federation.core.devices.fleet.mix import Mix, Typical
 from federation.core.devices.fleet.strategies.fgd import Fgd
+from federation.core.devices.fleet.strategies.fgd_sums import Sums
 from federation.core.devices.fleet.strategies.prices import prices_of
 from federation.core.devices.fleet.table import Table
 from federation.core.devices.fleet.types import Room, Shape
@@ -57,18 +58,19 @@ def test_usable_is_free_less_expected_fragments(
         use = host(f"h{number}", len(free), used, memory_mib=SIZE, model=model)
         table.put(use.host.name, use, Room({"cpu": cpu}))
     view = table.view(np.arange(len(many)))
-    fragments = Fragments(
-        [(one, 1 / len(mix)) for m in mix for one in _typical(m)], table.kinds.cards
-    )
+    usual = tuple((one, 1 / len(mix)) for m in mix for one in _typical(m))
+    fragments = Fragments(usual, table.kinds.cards)
 
     usable = fragments.usable(view, Cards.of(view), view.cpu)
+    summed = Sums(usual, table.kinds.cards).fragments(view, view.cpu)
 
-    for got, (model, cpu, free) in zip(usable, many, strict=True):
+    for got, by_sums, (model, cpu, free) in zip(usable, summed, many, strict=True):
         expected = sum(fragment(model, cpu, free, pod) for pod in mix) / len(mix)
         assert sum(free) - got == pytest.approx(expected)
+        assert by_sums == pytest.approx(expected)
 
 
-def _typical(wanted: Shape) -> list[object]:
+def _typical(wanted: Shape) -> list[Typical]:
     return [one for one, _ in Mix.of([wanted]).usual]
 
 

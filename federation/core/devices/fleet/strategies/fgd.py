@@ -12,13 +12,12 @@ import numpy as np
 from federation.core.devices.fleet.ask import Ask
 from federation.core.devices.fleet.fragmentation import MILLI, Cards, Fragments
 from federation.core.devices.fleet.kinds import Kinds
-from federation.core.devices.fleet.mix import Mix, Usual
+from federation.core.devices.fleet.mix import Mix
 from federation.core.devices.fleet.strategies.base import Choice, lowest
+from federation.core.devices.fleet.strategies.fgd_sums import Sums
 from federation.core.devices.fleet.table import Bools, Floats, Ints, View
 
 LEVELS = 100
-_NOISE = 1e-9
-"""Sums of floats that should be equal must not fall on two sides of a level."""
 
 
 class Fgd:
@@ -28,6 +27,7 @@ class Fgd:
         self.mix = mix
         self._key: tuple[int, int] | None = None
         self._fragments = Fragments((), ())
+        self._sums = Sums((), ())
 
     @property
     def version(self) -> int:
@@ -45,7 +45,7 @@ class Fgd:
             view, before, after, view.cpu, view.cpu - cpu
         )
         gone = before.share - after.share - (now[:, None] - then)
-        keys = self.each(view, cpu, gone, before, after)
+        keys = -level(gone)
         cards = lowest(keys, fits, 1)
         return Choice(keys.min(axis=1, where=fits, initial=np.inf), cards)
 
@@ -57,28 +57,27 @@ class Fgd:
             view, after, view.cpu - cpu
         )
         gone = (before.share - after.share).sum(axis=1) - lost
-        return self.whole(view, cpu, gone, before, after)
+        if not spent.any():
+            self._round(view, cpu, gone)
+        return -level(gone)
 
-    def each(self, view: View, cpu: int, gone: Floats, before: Cards, after: Cards) -> Floats:
-        """The score of taking a share of each card [h, cards], by the fragments `gone` then."""
-        return -level(gone, LEVELS)
-
-    def whole(self, view: View, cpu: int, gone: Floats, before: Cards, after: Cards) -> Floats:
-        """The score of the host with the cards as they would be `after` [h]."""
-        return -level(gone, LEVELS)
+    def _round(self, view: View, cpu: int, gone: Floats) -> None:
+        """Where nothing changed, take what the published sums make of it."""
+        same = np.flatnonzero(gone == 0)
+        if len(same) and self.mix.usual and view.kind.shape[1]:
+            here = view.of(same)
+            before = self._sums.fragments(here, here.cpu)
+            gone[same] = before - self._sums.fragments(here, here.cpu - cpu)
 
     def fragments(self, kinds: Kinds) -> Fragments:
         """The usual pods, worked out again when they or the kinds of cards changed."""
         key = (self.mix.version, len(kinds))
         if self._key != key:
-            self._key, self._fragments = key, Fragments(self.usual(), kinds.cards)
+            self._key, self._fragments = key, Fragments(self.mix.usual, kinds.cards)
+            self._sums = Sums(self.mix.usual, kinds.cards)
         return self._fragments
 
-    def usual(self) -> Usual:
-        """The pods that fragments are measured by."""
-        return self.mix.usual
 
-
-def level(fewer: Floats, levels: int) -> Floats:
+def level(fewer: Floats) -> Floats:
     """Fragments gone (thousandths of a card) as a whole number of levels, more is better."""
-    return np.floor(levels / (1.0 + np.exp(-fewer / MILLI)) + _NOISE)
+    return np.asarray(np.floor(LEVELS / (1.0 + np.exp(-fewer / MILLI))))
