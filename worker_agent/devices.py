@@ -14,7 +14,7 @@ import structlog
 from federation.api.names import Pin
 from federation.core.card_shares import with_cards
 from federation.core.cycle import NoCards
-from federation.core.devices.cards import INSTANCE, WHOLE, HostUse
+from federation.core.devices.cards import INSTANCE, WHOLE
 from federation.core.devices.fleet.buckets import Buckets, Classes
 from federation.core.devices.fleet.fleet import Fleet
 from federation.core.devices.fleet.mix import Mix
@@ -31,6 +31,7 @@ from federation.jobs.admission_note import original
 from federation.jobs.containers import NO_DEFAULTS, read_pod
 from federation.jobs.device_pins import Pinned, Template, chosen, template_for
 from worker_agent.binder import Binder
+from worker_agent.device_changes import easier, tell_fences
 from worker_agent.device_nodes import DeviceNodes
 from worker_agent.device_watch import DevicePods
 from worker_agent.facts import Stage, WorkerJob
@@ -308,8 +309,8 @@ class Devices:
             self.fleet.put(name, use, room)
             self._buckets.put(name, use, room)
             self._told[name] = room
-            _tell_fences(before, use)
-            if before is None or known is None or _easier(before, use, known, room):
+            tell_fences(before, use)
+            if before is None or known is None or easier(before, use, known, room):
                 self._eased = True
 
     def due(self) -> float | None:
@@ -386,29 +387,3 @@ class Devices:
         """Whether pods can choose a card by its UUID."""
         card = self.nodes.cards(host).get(uuid)
         return card is not None and card.mode not in (WHOLE, INSTANCE)
-
-
-def _tell_fences(before: HostUse | None, use: HostUse) -> None:
-    """Why nothing new goes to a node or card any more, for whoever has to mend it."""
-    if use.fence and (before is None or before.fence != use.fence):
-        log.warning("node.closed", node=use.host.name, why=use.fence)
-    for uuid, card in use.uses.items():
-        if uuid and card.fence and (before is None or before.use(uuid).fence != card.fence):
-            log.warning("card.closed", node=use.host.name, card=uuid, why=card.fence)
-
-
-def _easier(before: HostUse, use: HostUse, known: Room, room: Room) -> bool:
-    """Whether a pod may fit on the host now that did not before."""
-    if before.host != use.host or (before.fence and before.fence != use.fence):
-        return True
-    if any(room.free.get(name, 0) > free for name, free in known.free.items()):
-        return True
-    if (known.labels, known.taints, known.ready) != (room.labels, room.taints, room.ready):
-        return True
-    return any(_less(use, uuid, before) for uuid in before.uses)
-
-
-def _less(use: HostUse, uuid: str, before: HostUse) -> bool:
-    new, old = use.use(uuid), before.use(uuid)
-    eased = (old.closed and not new.closed) or (old.fence and old.fence != new.fence)
-    return bool(eased) or any(n < o for n, o in zip(new.amount, old.amount, strict=True))
