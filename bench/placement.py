@@ -1,8 +1,7 @@
 """How long the placement of a pod or a gang takes, `python -m bench.placement [--json]`.
 
 A fleet of hosts with eight cards each, filled by the placement itself with a mix of pods that come
-and go, so that it has holes. Measured in CPU seconds of the
-process, medians:
+and go, so that it has holes. Measured is CPU time of the process; figures are medians:
 
 - `gang`: places for a gang of 8, all or none. `unseen` is a shape that was never asked before,
   `seen` one that was, after some hosts changed. Nothing is taken.
