@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from federation.core.devices.fleet.mix import MOST_PODS, MOST_SHAPES, Mix, typical
 from federation.core.devices.wants import CardWants, ContainerWants, PodWants
 from tests.unit.core.devices.fleets import shape
@@ -10,7 +12,7 @@ from tests.unit.core.devices.fleets import shape
 def test_the_popular_shapes_that_make_up_most_are_usual() -> None:
     mix = Mix.of([shape(mib=1)] * 90 + [shape(mib=2)] * 6 + [shape(mib=3)] * 4)
     found = {one.wants.memory_mib: weight for one, weight in mix.usual if one.wants}
-    assert found == {1: 90 / 96, 2: 6 / 96}
+    assert found == pytest.approx({1: 90 / 96, 2: 6 / 96})
     assert len(mix.all) == 3
 
 
