@@ -11,6 +11,7 @@ from urllib.parse import quote
 from federation.api import record as records
 from federation.api.convert import to_local_queue
 from federation.core.cycle import Requeue
+from federation.core.devices.host.board import demands_of
 from federation.core.quantity import QuantityError, add, format_quantity, scale
 from federation.core.reasons import Reason
 from federation.core.types import LocalQueue
@@ -54,6 +55,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         view=view,
         now=now,
         requests=_requests(job),
+        shares=_shares(job),
         holds=[] if view.state.ended else _holds(workload),
         pods=_pods(job),
         queue_problem=_queue_problem(view, door, queue is not None),
@@ -114,6 +116,18 @@ def _requests(job: Json) -> dict[str, str]:
     except QuantityError:
         return {}
     return {name: format_quantity(name, amount) for name, amount in sorted(total.items())}
+
+
+def _shares(job: Json) -> list[str]:
+    try:
+        wants = [pods.cards for pods in batch_job.pod_sets(job) if pods.cards]
+    except QuantityError:
+        return []
+    return [
+        f"container {one.containers[demand.container].name}: {demand.asked}"
+        for one in wants
+        for demand in demands_of(one)
+    ]
 
 
 def _holds(workload: Json | None) -> list[str]:

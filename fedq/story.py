@@ -21,6 +21,7 @@ class Facts:
 
     Attributes:
         requests: what all pods together ask for, by resource, as texts.
+        shares: what each container asks of cards, as texts.
         holds: quota held, as `flavor/resource amount` texts.
         pods: ready, active, succeeded, failed and wanted pods of the Job.
         queue_problem: why its LocalQueue leads nowhere; empty if it leads to `queue`.
@@ -37,6 +38,7 @@ class Facts:
     view: JobView
     now: datetime
     requests: Mapping[str, str] = field(default_factory=dict)
+    shares: Sequence[str] = ()
     holds: Sequence[str] = ()
     pods: Mapping[str, int] = field(default_factory=dict)
     queue_problem: str = ""
@@ -135,6 +137,8 @@ def _numbers(facts: Facts, queue: QueueView) -> str:
     asked = ", ".join(f"{name} {amount}" for name, amount in facts.requests.items()) or "nothing"
     used = ", ".join(f"{q.flavor}/{q.resource} {q.used} of {q.nominal}" for q in queue.usage)
     known = "" if facts.local else f"; in use there: {used or 'no quota at all'}"
+    if facts.shares:
+        asked += f" (each pod: {', '.join(facts.shares)})"
     return (
         f"It asks for {asked}{known}. {facts.waiting} wait there,"
         f" {facts.ahead} of them before this one (its priority is {facts.view.priority})."

@@ -82,6 +82,7 @@ def test_on_a_worker_the_smallest_set_that_makes_room(fedq: Fedq, kube: FakeKube
     said = " ".join(fedq("why", "a").stdout.split())
 
     assert "WaitingForCards: as was said." in said
+    assert "(each pod: container m: 1 card with 24000 MiB)" in said
     assert "It would fit if pod team/n0-0-0 (20,000 MiB on n0/GPU-n0-0) left" in said
     assert "no smaller set does." in said
 
