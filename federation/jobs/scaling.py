@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federation.api.names import DEFAULT_POD_SET, Annotation
-from federation.jobs.topology import flag
+from federation.core.booleans import parse_bool
 
 Json = dict[str, Any]
 
@@ -55,7 +55,7 @@ def annotation_problem(job: Json) -> str:
 def _equal_problem(job: Json) -> str:
     key, spec = Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM, job["spec"]
     try:
-        wanted = flag(_annotation(job, key) or "false")
+        wanted = parse_bool(_annotation(job, key) or "false")
     except ValueError as error:
         return f"annotation {key}: {error}"
     parallelism = _parallelism(spec)
@@ -104,6 +104,6 @@ def scaled(job: Json, admitted: int, done: int) -> dict[str, int]:
     if min_count(job) is None or admitted >= pod_count(job["spec"]) - done:
         return {}
     key = Annotation.JOB_COMPLETIONS_EQUAL_PARALLELISM
-    if _equal_problem(job) or not flag(_annotation(job, key) or "false"):
+    if _equal_problem(job) or not parse_bool(_annotation(job, key) or "false"):
         return {"parallelism": admitted}
     return {"parallelism": admitted + done, "completions": admitted + done}

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from federation.api.names import Annotation, Gate
+from federation.core.booleans import parse_bool
 from federation.core.types import TopologyAssignment, TopologyMode, TopologyRequest
 from federation.jobs.pod_state import ended, gated
 
@@ -15,16 +16,6 @@ Json = dict[str, Any]
 
 MOST_LAYERS = 3
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-
-
-def flag(text: str) -> bool:
-    """A yes or no in an annotation, in the spellings that Kueue accepts. Raises ValueError."""
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    raise ValueError(f"{text!r} is not true or false")
 
 
 def topology_request(annotations: Mapping[str, str], count: int) -> TopologyRequest | None:
@@ -60,7 +51,7 @@ def topology_request(annotations: Mapping[str, str], count: int) -> TopologyRequ
 
 def _flag(annotations: Mapping[str, str], key: Annotation) -> bool:
     try:
-        return flag(annotations.get(key, "false"))
+        return parse_bool(annotations.get(key, "false"))
     except ValueError as error:
         raise ValueError(f"annotation {key}: {error}") from None
 

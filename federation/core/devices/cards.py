@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -25,6 +26,17 @@ class MigProfile:
     cores: int
     slices: int
     placements: tuple[tuple[int, int], ...]
+
+
+_PROFILE: Final = re.compile(r"([0-9]{1,2})g\.([0-9]{1,4})gb")
+
+
+def profile_sizes(name: str) -> tuple[int, int] | None:
+    """Compute slices and GiB that the name of a MIG profile says (2g.10gb); None if it says none.
+    The memory is a little more than the profile really has.
+    """
+    found = _PROFILE.match(name)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
+from federation.core.booleans import parse_bool
 from federation.core.devices.wants import Wishes
 from federation.core.devices.wire.vendors import Vendor
 
@@ -23,8 +24,6 @@ WEIGHTS: Final = "hami.io/device-scoring-weights"
 NUMA_BIND: Final = "nvidia.com/numa-bind"
 MODE: Final = "nvidia.com/vgpu-mode"
 
-_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
-_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 _WEIGHTS: Final = ("slot", "core", "memory")
 
 
@@ -93,11 +92,11 @@ def _node_policy(annotations: Mapping[str, str]) -> str:
 
 
 def _flag(annotations: Mapping[str, str], key: str) -> bool:
-    """HAMi reads the spellings of Go's strconv.ParseBool."""
     text = annotations.get(key, "").strip()
-    if text not in (*_TRUE, *_FALSE, ""):
-        raise WishError(f"annotation {key}: {text!r} is neither true nor false")
-    return text in _TRUE
+    try:
+        return bool(text) and parse_bool(text)
+    except ValueError as error:
+        raise WishError(f"annotation {key}: {error}") from None
 
 
 def _weights(annotations: Mapping[str, str]) -> tuple[int, int, int]:

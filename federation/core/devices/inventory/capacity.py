@@ -8,13 +8,12 @@ they are; the last ones stand for them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from federation.core.devices.asking.amounts import whole
-from federation.core.devices.cards import INSTANCE, SLICE, WHOLE, Card, MigProfile
+from federation.core.devices.cards import INSTANCE, SLICE, WHOLE, Card, MigProfile, profile_sizes
 from federation.core.devices.inventory.node_facts import NodeFacts
 from federation.core.devices.inventory.node_groups import NodeGroup
 from federation.core.devices.wire.undecodable import MOST, UndecodableError, clean
@@ -24,7 +23,6 @@ from federation.core.quantity import QuantityError
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _MEMORY: Final = "nvidia.com/gpu.memory"
 _REPLICAS: Final = "nvidia.com/gpu.replicas"
-_PROFILE: Final = re.compile(r"(\d{1,2})g\.(\d{1,4})gb.*")
 _GIB: Final = 1024
 
 
@@ -84,17 +82,12 @@ def _instances(vendor: Vendor, node: NodeFacts) -> Iterator[Card]:
         if not profile:
             continue
         memory = _label(node, f"{resource}.memory")
-        slices, gigabytes = _sizes(profile)
+        slices, gigabytes = profile_sizes(profile) or (1, 0)
         memory = memory or gigabytes * _GIB
         made = MigProfile(profile, memory, 100, slices, ((0, 1),))
         model = clean(node.labels.get(f"{resource}.product", f"{vendor.key} MIG {profile}"), "")
         card = Card("", vendor.key, model, memory, 100, 1, mode=INSTANCE, profiles=(made,))
         yield from _numbered(card, f"{node.name}-mig-{profile}", *_counts(node, resource))
-
-
-def _sizes(profile: str) -> tuple[int, int]:
-    match = _PROFILE.fullmatch(profile)
-    return (int(match.group(1)), int(match.group(2))) if match else (1, 0)
 
 
 def _counts(node: NodeFacts, resource: str) -> tuple[int, int]:

@@ -10,16 +10,14 @@ in MIG mode, memory and compute are those of the profile that will be used.
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from federation.core.devices.cards import INSTANCE, MIG, Card
+from federation.core.devices.cards import INSTANCE, MIG, Card, profile_sizes
 from federation.core.devices.wants import FULL, CardWants, ContainerWants, PodWants, Role
 
-_PROFILE: Final = re.compile(r"([0-9]{1,2})g\.([0-9]{1,4})gb")
 _COMPUTE_SLICES: Final = 7
 
 
@@ -127,9 +125,9 @@ def _of_one(asked: CardWants, card: Card | None) -> tuple[int | None, int]:
 
 
 def _by_name(profile: str) -> tuple[int | None, int]:
-    """What the name of a MIG profile says: a little more than it really has."""
-    found = _PROFILE.match(profile)
+    """What the name of a MIG profile says."""
+    found = profile_sizes(profile)
     if found is None:
         return None, 0
-    compute, size = int(found[1]), int(found[2])
+    compute, size = found
     return size * 1024, min(FULL, -(-compute * FULL // _COMPUTE_SLICES))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from federation.core.devices.cards import Allocation, Card, Grant
-from federation.core.devices.wants import PodWants
+from federation.core.devices.wants import FULL, PodWants
 from federation.core.devices.wire import mig_note
 from federation.core.devices.wire.allocation_note import (
     NODE,
@@ -29,7 +29,6 @@ Cards = Mapping[str, Card]
 ASSIGNED: Final = "CAMBRICON_DSMLU_ASSIGHED"
 """Spelt as Cambricon's plugin reads it."""
 _PREDICATE_TIME: Final = "predicate-time"
-_FULL: Final = 100
 
 
 def write(
@@ -103,7 +102,7 @@ def _routed(grant: Grant, vendor: Vendor, cards: Cards) -> Grant:
     card = cards.get(uuid)
     cores = grant.cores
     if card is not None and card.units:
-        cores = -(-cores * _FULL // card.units)
+        cores = -(-cores * FULL // card.units)
     return grant._replace(uuid=uuid, vendor=vendor.key, cores=cores)
 
 
@@ -123,7 +122,7 @@ def _as_written(grant: Grant, vendor: Vendor, cards: Cards) -> Grant:
     card = cards.get(grant.uuid)
     if card is None:
         return grant
-    cores = max(1, grant.cores * card.units // _FULL) if card.units and grant.cores else grant.cores
+    cores = max(1, grant.cores * card.units // FULL) if card.units and grant.cores else grant.cores
     return grant._replace(vendor=card.model if vendor.type_is_model else vendor.key, cores=cores)
 
 

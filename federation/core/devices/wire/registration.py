@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from federation.core.booleans import parse_bool
 from federation.core.devices.cards import HAMI_CORE, Card, MigProfile
 from federation.core.devices.wire.undecodable import (
     INT32,
@@ -165,8 +166,10 @@ def _fields(fields: list[str], vendor: Vendor) -> Card:
             " (index,mode after them)"
         )
     uuid, count, memory, cores, model, numa, health, *more = fields
-    if health not in _TRUE and health not in _FALSE:
-        raise UndecodableError(f"health is {shown(health)}, not true or false")
+    try:
+        healthy = parse_bool(health)
+    except ValueError:
+        raise UndecodableError(f"health is {shown(health)}, not true or false") from None
     return Card(
         uuid=identifier(uuid, "id"),
         vendor=vendor.key,
@@ -177,12 +180,8 @@ def _fields(fields: list[str], vendor: Vendor) -> Card:
         index=whole(more[0], "index") if more else 0,
         numa=whole(numa, "numa", -INT32),
         mode=(clean(more[1], "mode") if more else "") or HAMI_CORE,
-        healthy=health in _TRUE,
+        healthy=healthy,
     )
-
-
-_TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
-_FALSE: Final = ("0", "f", "F", "FALSE", "false", "False")
 
 
 def decode_links(text: str) -> dict[tuple[str, str], int]:
