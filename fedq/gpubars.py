@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
+from federation.core.devices.claims.cards import NO_LIMIT
 from fedq.gpuview import CardView, HolderView, NamelessView, NodeView
 
 BAR, NARROW_BAR, NARROW = 24, 12, 80
@@ -63,7 +64,7 @@ def _figures(card: CardView) -> tuple[str, str, str]:
     return (
         f"{over}{card.used_memory_mib:,}/{card.memory_mib:,} MiB",
         f"{card.used_cores}/{card.cores} cores",
-        f"{card.used_slots}/{card.slots} slots",
+        f"{card.used_slots}{'' if card.slots >= NO_LIMIT else f'/{card.slots}'} slots",
     )
 
 

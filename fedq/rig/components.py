@@ -27,8 +27,9 @@ CONTROLLERS = (
     "pod-garbage-collector-controller",
     "ttl-after-finished-controller",
     "clusterrole-aggregation-controller",
+    "resourceclaim-controller",
 )
-"""Those that Jobs and their pods meet, lost nodes included, and what fills the roles `edit`
+"""Those that Jobs, their pods and claims meet, lost nodes included, and what fills the roles `edit`
 and `view`. The rest would cost memory and watch things that nobody makes here."""
 
 COLLECT_LATE = {"GOGC": "400"}

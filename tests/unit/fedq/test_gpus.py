@@ -307,6 +307,12 @@ def test_figures_stand_below_each_other() -> None:
     assert len({row.index("GPU-1") for row in rows}) == 1
 
 
+def test_slots_that_nobody_counts_have_no_limit() -> None:
+    """Of cards that are published as devices."""
+    text = draw([NodeView("", "n", True, "", [], [card(holder(), slots=2**31 - 1)])], None)
+    assert " 1 slots  GPU-1" in text
+
+
 def test_more_used_than_there_is_stands_out() -> None:
     text = draw([NodeView("", "n", True, "", [], [card(holder(mib=50_000))])], None)
     assert "!50,000/40,960 MiB" in text
