@@ -32,8 +32,9 @@ def entry_of(
     lapsed: float | None,
 ) -> Entry:
     """Of a pod that may run. What was `decided` for it holds until it is bound, whatever somebody
-    wrote on it; then what its annotations say; if they cannot be read, what it held at `last`.
-    A placement by another scheduler that was not followed by a binding until `lapsed` is void.
+    wrote on it; then what its annotations say, unless they tell of less of the same cards; if they
+    cannot be read, what it held at `last`. A placement by another scheduler that was not followed
+    by a binding until `lapsed` is void.
     """
     if decided is not None and not pod.node:
         return Entry(decided, seat)
@@ -46,7 +47,7 @@ def entry_of(
     noted = pod.noted()
     if noted is not None and not pod.node:
         return Entry(None if noted.deadline == lapsed else noted, seat)
-    holding = noted or decided
+    holding = decided if _lessened(noted, decided) else noted or decided
     if holding is None:
         asks = pod.node and pod.asks
         return Entry(seat=seat, unnamed=(pod.node, pod.asks) if asks else None)
@@ -54,6 +55,23 @@ def entry_of(
         why = f"pod {pod.uid} runs here and was given cards of {holding.host}: delete it"
         return Entry(seat=seat, doubt=(pod.node, why))
     return Entry(_there(pod, holding), seat)
+
+
+def _lessened(noted: Holding | None, decided: Holding | None) -> bool:
+    """Whether the notes of a pod tell of less than it was given, of the very same cards: they were
+    changed afterwards, and its device plugin has handed out what was decided.
+    """
+    if noted is None or decided is None or noted.host != decided.host:
+        return False
+    pairs = list(zip(noted.allocation, decided.allocation, strict=False))
+    same = len(noted.allocation) == len(decided.allocation) and all(
+        [grant.uuid for grant in now] == [grant.uuid for grant in then] for now, then in pairs
+    )
+    return same and any(
+        new.memory_mib < old.memory_mib or new.cores < old.cores
+        for now, then in pairs
+        for new, old in zip(now, then, strict=True)
+    )
 
 
 def _there(pod: ObservedPod, decided: Holding | None) -> Holding | None:

@@ -655,6 +655,39 @@ def test_what_somebody_wrote_on_a_pod_of_ours_counts_once_it_is_bound() -> None:
     assert (mib(books, "a"), mib(books, "b")) == (0, 10240)
 
 
+@pytest.mark.parametrize(
+    ("noted", "expected"), [("a", 10240), ("a less", 10240), ("a more", 20000), ("b", 0)]
+)
+def test_what_a_running_pod_holds_is_not_talked_down(noted: str, expected: int) -> None:
+    """A note of less of the same card was changed after the card was handed out."""
+    books = ledger(card("a"), card("b"))
+    books.reserve(*gang(1))
+    seat, pods = Replica("j", 0), {"a less": wants((APP, 1)), "a more": HALF}
+    books.observe(seen("p", SMALL, version=1, seat=seat, node="n"))
+    pod = pods.get(noted, SMALL)
+    books.observe(seen("p", pod, version=2, seat=seat, node="n", uuid=noted[0], started=True))
+
+    assert mib(books, "a") == expected
+
+
+@pytest.mark.parametrize(("taken", "blocked"), [(30000, False), (40000, True)])
+def test_a_pod_is_told_that_its_cards_are_taken(taken: int, blocked: bool) -> None:
+    """Until it is bound; what changed is not said to have changed by asking."""
+    books = ledger(card("a"))
+    books.reserve(*gang(1))
+    seat = Replica("j", 0)
+    books.observe(seen("p", SMALL, version=1, seat=seat, allocation=(), placed_on=""))
+    books.observe(seen("alien", wants((APP, taken)), node="n"))
+    books.changed()
+
+    assert bool(books.obstacle("p")) is blocked
+    assert books.obstacle("alien") == books.obstacle("nobody") == ""
+    assert books.changed() == set()
+    assert used(books) == (2, 10240 + taken, 0)
+    books.observe(seen("p", SMALL, version=2, seat=seat, node="n"))
+    assert books.obstacle("p") == ""
+
+
 def test_pods_that_are_not_told_their_seats() -> None:
     """All seats are the same then; each pod takes one, and gives it back."""
     books = ledger()
