@@ -56,6 +56,8 @@ class Controls:
     def judge(self, job: WorkerJob, now: float) -> None:
         """Whether a Job may go on holding its quota; one whose checks are Ready is started."""
         state, record = self._state, self._state.records.get(job.uid)
+        if self._outgrown(job, now):
+            return
         verdict = self._verdict(job, record, now)
         match verdict:
             case Evict():
@@ -132,6 +134,19 @@ class Controls:
         queue = self._state.queue_of(job)
         gone = queue is None or queue.terminating
         return (local.stop if local else None, None if gone or queue is None else queue.stop)
+
+    def _outgrown(self, job: WorkerJob, now: float) -> bool:
+        """Whether somebody had a running Job make more pods than it has quota for: it is stopped,
+        and queues with what it asks for now.
+        """
+        if job.stage is not Stage.RUNNING or job.admission is None or job.mirrored:
+            return False
+        held = sum(pods.count for pods in job.admission.pod_sets)
+        if job.at_once <= held or job.uid in self._state.evicting:
+            return False
+        text = f"It was admitted with {held} pods and its parallelism is {job.at_once} now"
+        self._state.evict(job.uid, Eviction(Reason.OUT_OF_SYNC.value, text, stamp(now)))
+        return True
 
     # What is done about it
 

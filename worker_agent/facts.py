@@ -19,7 +19,7 @@ from federation.jobs.devices import spelling_problem
 from federation.jobs.eviction_note import Eviction, read_eviction
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
 from federation.jobs.pods import PodDefaults
-from federation.jobs.scaling import reclaimable
+from federation.jobs.scaling import at_once, reclaimable
 
 
 class Stage(Enum):
@@ -88,6 +88,8 @@ class WorkerJob:
     suspended: bool
     pod_sets: tuple[PodSet, ...] = ()
     reclaimable: Mapping[str, int] = field(default_factory=dict)
+    at_once: int = 0
+    """Pods that it runs at one time as its spec is now, which anybody may change."""
     problem: str = ""
     mirrored: bool = False
     local_uid: str = ""
@@ -215,6 +217,7 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
         suspended=bool(spec.get("suspend")),
         pod_sets=request.pod_sets,
         reclaimable=reclaimable(request.counts, spec, status),
+        at_once=at_once(spec, status),
         problem=request.problem,
         mirrored=mirrored,
         local_uid=local_uid,

@@ -30,7 +30,14 @@ Json = dict[str, Any]
 
 _MOST_COUNTS = 256
 
-AT_ONCE = frozenset({Reason.PREEMPTED, Reason.NODE_FAILURES, Reason.EVICTED_ON_WORKER_CLUSTER})
+AT_ONCE = frozenset(
+    {
+        Reason.PREEMPTED,
+        Reason.NODE_FAILURES,
+        Reason.OUT_OF_SYNC,
+        Reason.EVICTED_ON_WORKER_CLUSTER,
+    }
+)
 """Evictions after which a workload may queue as soon as it has stopped."""
 
 

@@ -94,6 +94,13 @@ def reclaimable(
     return {DEFAULT_POD_SET: count} if count > 0 else {}
 
 
+def at_once(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
+    """How many pods of a Job run at one time from now on, as its spec is."""
+    parallelism = _parallelism(spec)
+    succeeded = int(status.get("succeeded") or 0)
+    return int(max(0, min(parallelism, _completions(spec, parallelism) - succeeded)))
+
+
 def scaled(job: Json, admitted: int, done: int) -> dict[str, int]:
     """The fields of the spec that make a Job run `admitted` pods; empty if it need not change.
 

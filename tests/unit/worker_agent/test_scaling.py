@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from federation.api.names import Mirror
 from federation.core.types import FlavorResource
+from federation.edge.resources import JOBS
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import Worker, job, mirrored
 
@@ -97,3 +99,21 @@ async def test_what_was_evicted_asks_for_what_is_left() -> None:
         await worker.at_rest()
         assert used(worker) == 1
         assert worker.get("a")["spec"]["parallelism"] == 3
+
+
+async def test_a_running_job_that_is_made_to_run_more_pods_queues_again() -> None:
+    """With what it asks for now; fewer are no reason to stop."""
+    worker = Worker(6)
+    async with worker.running():
+        worker.add(parallel(job("a"), 2, 50))
+        await until(lambda: worker.started("a"))
+        worker.run_pods("a", 2)
+        worker.fake.merge(JOBS, "a", {"spec": {"parallelism": 1}}, "team")
+        await worker.at_rest()
+        assert worker.started("a")
+        worker.fake.merge(JOBS, "a", {"spec": {"parallelism": 5}}, "team")
+        await until(lambda: not worker.started("a"))
+        assert "OutOfSync" in worker.note_of("a", Mirror.EVICTED)
+        worker.stopping("a", 0)
+        await until(lambda: worker.started("a"))
+        assert used(worker) == 5
