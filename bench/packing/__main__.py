@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", type=Path, required=True)
     parser.add_argument("--lists", type=_words, default=[])
     parser.add_argument("--policies", type=_words, default=[report.FGD, report.DEFAULT])
-    parser.add_argument("--seeds", type=lambda text: [int(word) for word in _words(text)])
+    parser.add_argument("--seeds", type=_numbers, metavar="47,48")
     parser.add_argument("--mix", choices=(LIST, ONLINE), default=LIST)
     parser.add_argument("--split", choices=("", "family"), default="")
     parser.add_argument("--jobs", type=int, default=2)
@@ -101,6 +101,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _words(text: str) -> list[str]:
     return [word for word in text.split(",") if word]
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in _words(text)]
 
 
 if __name__ == "__main__":
