@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from federation.core.card_shares import CARD_MEMORY
 from federation.edge.errors import Forbidden, Invalid, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import NAMESPACES
 from fedq.kinds import resource_of
 from fedq.lint.finding import Severity
+from fedq.stack import Stack
 from tests.unit.fedq.lint_support import lint_json
 from tests.unit.fedq.test_lint_refused import CASES
 
@@ -30,18 +32,24 @@ def _of_a_server(body: Json) -> bool:
 
 
 def _stricter(rule: str, body: Json) -> bool:
-    """Where lint says more: of amounts that Fedq cannot count, and of Workloads' pod templates
-    apart from labels and requests, which the CRDs take as they are.
+    """Where lint says more: of amounts that Fedq cannot count, of cards (a request for them, what
+    a flavor says of its own), and of Workloads' pod templates apart from labels and requests, which
+    the CRDs take as they are.
     """
     text = repr(body)
-    return "1e999" in text or (
-        rule == "bad-value" and body["kind"] == "Workload" and "podSets" in text
+    of_a_flavor = body["kind"] == "ResourceFlavor" and CARD_MEMORY in text
+    of_templates = body["kind"] == "Workload" and "podSets" in text
+    return (
+        "1e999" in text
+        or rule == "card-request"
+        or (rule == "bad-value" and (of_templates or of_a_flavor))
     )
 
 
 @pytest.mark.timeout(300)
 async def test_lint_and_the_api_server_refuse_the_same(rig: Rig) -> None:
     """Every object of the table of refusals, good and bad, is created for real."""
+    Stack(rig).install()
     space = f"lint-{uuid.uuid4().hex[:8]}"
     differing = []
     config = parse_untrusted(rig.kubeconfig("management").read_bytes(), "lint")
