@@ -20,10 +20,10 @@ from federation.edge.resources import PODS, Json
 from federation.jobs.topology import Release, releases
 from worker_agent.agent import Agent
 from worker_agent.facts import Stage
+from worker_agent.worklist import Worklist
 
 log = structlog.get_logger(__name__)
 
-WORKERS = 4
 AT_ONCE = 16
 RETRY_S = 1.0
 
@@ -33,50 +33,23 @@ class Gates:
 
     def __init__(self, client: KubeClient, agent: Agent) -> None:
         self._client, self._agent, self._nodes = client, agent, agent.nodes
-        self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self._waiting: set[str] = set()
-        self._busy: set[str] = set()
-        self._again: set[str] = set()
         self._limit = asyncio.Semaphore(AT_ONCE)
-        agent.on_pods = self.mark
-
-    def mark(self, uid: str) -> None:
-        """Have the pods of a Job looked at."""
-        if uid not in self._waiting:
-            self._waiting.add(uid)
-            self._queue.put_nowait(uid)
+        self._jobs = Worklist(self._release)
+        agent.on_pods = self._jobs.mark
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(WORKERS):
-                tasks.create_task(self._worker())
+        await self._jobs.run()
 
-    async def _worker(self) -> None:
-        while True:
-            uid = await self._queue.get()
-            self._waiting.discard(uid)
-            if uid in self._busy:  # another worker has it, and looks again when it is done
-                self._again.add(uid)
-                continue
-            self._busy.add(uid)
-            try:
-                again = await self._release(uid)
-            finally:
-                self._busy.discard(uid)
-            if again or uid in self._again:
-                self._again.discard(uid)
-                self.mark(uid)
-
-    async def _release(self, uid: str) -> bool:
-        """Write to all pods that may go; whether to look again at once."""
+    async def _release(self, uid: str) -> float | None:
+        """Write to all pods that may go; see `Look`."""
         places, pods = self._places(uid), self._nodes.pods.get(uid)
         if places is None or not pods:
-            return False
+            return None
         found = {pod["metadata"]["name"]: (key, pod) for key, pod in pods.items()}
         due = releases(places, pods.values())
         writes = (self._ungate(*found[release.pod], release) for release in due)
-        return any(await asyncio.gather(*writes))
+        return 0.0 if any(await asyncio.gather(*writes)) else None
 
     def _places(self, uid: str) -> TopologyAssignment | None:
         job = self._agent.jobs.get(uid)

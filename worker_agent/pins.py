@@ -23,10 +23,10 @@ from worker_agent.agent import Agent
 from worker_agent.binder import Binder
 from worker_agent.device_binding import Binding
 from worker_agent.facts import Stage
+from worker_agent.worklist import Worklist
 
 log = structlog.get_logger(__name__)
 
-WORKERS = 4
 AT_ONCE = 16
 RETRY_S = 1.0
 REFUSED_S = 5.0
@@ -37,47 +37,23 @@ class Pins:
 
     def __init__(self, client: KubeClient, agent: Agent) -> None:
         self._client, self._agent, self._devices = client, agent, agent.devices
-        self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self._waiting: set[str] = set()
-        self._busy: set[str] = set()
-        self._again: set[str] = set()
         self._limit = asyncio.Semaphore(AT_ONCE)
+        self._jobs = Worklist(self._seat)
         self._devices.on_pods = self.mark
         alone = self._devices.binder is Binder.AGENT
         self._binding = Binding(self._devices, self.mark) if alone else None
 
     def mark(self, job: str) -> None:
         """Have the pods of a Job looked at."""
-        if job not in self._waiting and job in self._devices.plans:
-            self._waiting.add(job)
-            self._queue.put_nowait(job)
+        if job in self._devices.plans:
+            self._jobs.mark(job)
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(WORKERS):
-                tasks.create_task(self._worker())
-
-    async def _worker(self) -> None:
-        while True:
-            job = await self._queue.get()
-            self._waiting.discard(job)
-            if job in self._busy:  # another worker has it, and looks again when it is done
-                self._again.add(job)
-                continue
-            self._busy.add(job)
-            try:
-                again = await self._seat(job)
-            finally:
-                self._busy.discard(job)
-            if job in self._again:
-                self._again.discard(job)
-                again = 0.0
-            if again is not None:
-                asyncio.get_running_loop().call_later(again, self.mark, job)
+        await self._jobs.run()
 
     async def _seat(self, uid: str) -> float | None:
-        """Write to all pods that may go; after how many seconds to look again, if at all."""
+        """Write to all pods that may go; see `Look`."""
         job, plan = self._agent.jobs.get(uid), self._devices.plans.get(uid)
         if job is None or plan is None or job.stage is not Stage.RUNNING:
             return None

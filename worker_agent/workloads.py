@@ -28,10 +28,10 @@ from worker_agent.agent import Agent
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.retention import expiry
 from worker_agent.state import stamp
+from worker_agent.worklist import Worklist
 
 log = structlog.get_logger(__name__)
 
-WRITERS = 4
 COPY_AFTER_S = 20.0
 FINISH_AFTER_S = 10.0
 REWRITE_S = 10.0
@@ -43,20 +43,13 @@ class Workloads:
     def __init__(self, client: KubeClient, agent: Agent) -> None:
         self._client, self._agent, self._state = client, agent, agent.state
         self._records = agent.state.records
-        self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self._waiting: set[str] = set()
-        self._writing: set[str] = set()
-        self._again: set[str] = set()
+        self._jobs = Worklist(self._look)
+        self.mark = self._jobs.mark
+        """Have a Job's Workload looked at."""
         self._written: dict[str, float] = {}
         self._ends: dict[str, float] = {}
         self._seen: dict[str, float] = {}
         agent.state.on_change = self.mark
-
-    def mark(self, uid: str) -> None:
-        """Have a Job's Workload looked at."""
-        if uid not in self._waiting:
-            self._waiting.add(uid)
-            self._queue.put_nowait(uid)
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
         """Informer handler."""
@@ -92,31 +85,16 @@ class Workloads:
 
     async def run(self) -> None:
         """Write until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(WRITERS):
-                tasks.create_task(self._writer())
+        await self._jobs.run()
 
-    async def _writer(self) -> None:
-        while True:
-            uid = await self._queue.get()
-            self._waiting.discard(uid)
-            if uid in self._writing:  # another writer has it, and looks again when it is done
-                self._again.add(uid)
-                continue
-            self._writing.add(uid)
-            try:
-                again = await self._one(uid)
-            except (Conflict, NotFound):
-                again = 0.2
-            except ApiError as error:
-                log.warning("workload.not_written", uid=uid, why=str(error))
-                again = 5.0
-            self._writing.discard(uid)
-            if uid in self._again:
-                self._again.discard(uid)
-                again = 0.0
-            if again is not None:
-                asyncio.get_running_loop().call_later(again, self.mark, uid)
+    async def _look(self, uid: str) -> float | None:
+        try:
+            return await self._one(uid)
+        except (Conflict, NotFound):
+            return 0.2
+        except ApiError as error:
+            log.warning("workload.not_written", uid=uid, why=str(error))
+            return 5.0
 
     async def _one(self, uid: str) -> float | None:
         """The next write for one Job; after how many seconds to look again, if at all."""
