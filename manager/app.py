@@ -119,7 +119,7 @@ class Manager:
                 return None
             except ApiError as error:
                 log.warning("jobs.not_read_again", job=str(key), error=str(error))
-                await asyncio.sleep(FETCH_AGAIN_S)
+                await asyncio.sleep(FETCH_AGAIN_S)  # the API server refused, or is away
 
     async def _dispatch(self) -> None:
         await self.clusters.inventoried()

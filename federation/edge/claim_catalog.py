@@ -129,6 +129,7 @@ class ClaimCatalog:
             except ApiError as error:
                 self._error = error
                 log.warning("claims.unknown", error=str(error))
+            # What is not served cannot be watched: nothing will announce it.
             await asyncio.sleep(RETRY_S if self._error else ASK_AGAIN_S)
 
     def _settle(self, absent: str) -> None:

@@ -23,7 +23,7 @@ from federation.jobs import batch_job
 from fedq.rig.gpus import cards, register
 from fedq.rig.objects import gpu_node
 from fedq.stack import Stack
-from tests.integration.conftest import API
+from tests.integration.conftest import API, Team
 from tests.reference.card_watch import CardWatch
 
 Json = dict[str, Any]
@@ -89,27 +89,12 @@ class Fleet:
     def job(self, name: str, kind: str, pods: int, seconds: float) -> Json:
         """A Job of so many pods at once; see KINDS."""
         own, before = KINDS[kind]
-        spec: Json = {"restartPolicy": "Never", "containers": [_container("main", own)]}
+        body = Team(self.stack, self.name).job(name, seconds=round(seconds, 2), pods=pods)
+        spec = body["spec"]["template"]["spec"]
+        spec["containers"] = [_container("main", own)]
         if before:
             spec["initContainers"] = [_container("prepare", before)]
-        return {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {
-                "name": name,
-                "namespace": self.name,
-                "labels": {"kueue.x-k8s.io/queue-name": self.name},
-            },
-            "spec": {
-                "parallelism": pods,
-                "completions": pods,
-                "backoffLimit": 0,
-                "template": {
-                    "metadata": {"annotations": {"fedq.io/run-seconds": f"{seconds:.2f}"}},
-                    "spec": spec,
-                },
-            },
-        }
+        return body
 
 
 Limits = dict[str, int]

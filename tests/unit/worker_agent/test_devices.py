@@ -216,7 +216,7 @@ async def test_pods_that_end_give_way_and_seats_stay_for_those_that_replace_them
             for pod in worker.pods("a"):
                 worker.pod_ends(pod)
             await worker.at_rest()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # time enough to get in between
             assert not worker.started("b")
         assert len(list(agent.devices.ledger.holdings())) == 1
 

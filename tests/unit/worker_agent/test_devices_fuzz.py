@@ -136,7 +136,7 @@ class City(Cards):
         elif act == self.evict_one:
             self.evict_one(agent)
         else:
-            act()  # type: ignore[call-arg]
+            act()
 
     async def drain(self, agent: Agent) -> None:
         """Let everything finish."""
@@ -147,7 +147,7 @@ class City(Cards):
             self.control()
             self.let_run()
             self.finish_some(1.0)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # pods run that long; nothing announces their end
             if not self.open():
                 return
         waiting = {name: (self.started(name), self.why(name)) for name in self.open()}
@@ -169,7 +169,7 @@ async def test_whatever_happens_no_card_is_over_and_all_finish(seed: int) -> Non
                 for _ in range(city.dice.randrange(5, 25)):
                     city.step(agent)
                     steps += 1
-                    await asyncio.sleep(city.dice.choice((0, 0, 0.005, 0.02)))
+                    await asyncio.sleep(city.dice.choice((0, 0, 0.005, 0.02)))  # chance of order
                     assert watch.problems == []
         async with city.running() as agent:
             await city.drain(agent)

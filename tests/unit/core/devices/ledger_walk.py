@@ -185,7 +185,7 @@ def sums(holdings: Iterable[Holding]) -> dict[tuple[str, str], tuple[int, int, i
                 max(sum(g.cores for g in grants) for grants in on),
             )
             before = total.get((held.host, uuid), (0, 0, 0))
-            total[held.host, uuid] = tuple(map(sum, zip(before, peak, strict=True)))  # type: ignore[assignment]
+            total[held.host, uuid] = tuple(map(sum, zip(before, peak, strict=True)))
     return total
 
 

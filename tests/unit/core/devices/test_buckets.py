@@ -69,7 +69,7 @@ def test_any_pod_finds_the_same_score_in_the_report(
     wants: object,
     selector: tuple[tuple[str, str], ...],
 ) -> None:
-    asked = Shape(wants, (("cpu", 1000), ("pods", 1)), selector)  # type: ignore[arg-type]
+    asked = Shape(wants, (("cpu", 1000), ("pods", 1)), selector)
     plain = replace(
         asked,
         wants=replace(

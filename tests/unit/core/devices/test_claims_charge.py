@@ -50,7 +50,7 @@ def card(number: int, gib: int = 80, **more: object) -> Device:
         },
         shared=True,
     )
-    return replace(found, **more)  # type: ignore[arg-type]
+    return replace(found, **more)
 
 
 CARDS = Inventory([card(0), card(1), card(2, 40)], [CLASS])

@@ -51,7 +51,7 @@ def places_on(held: Holding, uuid: str) -> set[Slice]:
 def total(holdings: object) -> dict[str, Amount]:
     """What all of them hold, by vendor."""
     found = Amount()
-    for held in holdings:  # type: ignore[attr-defined]
+    for held in holdings:
         assert isinstance(held, Holding)
         for amount in by_vendor(held, held.charge()).values():
             found = found.plus(amount)
