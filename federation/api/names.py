@@ -104,6 +104,41 @@ class Mirror(StrEnum):
     """When a Job was started that had to wait for checks; else that is when it was reserved."""
     EVICTED = "fedq.io/evicted"
     """Why a Job was stopped by its queue (JSON, see `federation.jobs.eviction_note`)."""
+    HELD = "fedq.io/held"
+    """On a copy, by the agent: it stands still because the lease ended, and why. Not an eviction:
+    it goes on with the same attempt when a renewal succeeds, or when it is adopted in a new epoch
+    (the manager raises EPOCH on it)."""
+
+
+class Lease(StrEnum):
+    """Annotation keys on the Lease of a cluster (`fedq-system/<cluster>`), beside Mirror.EPOCH.
+    The lease L_W itself is `spec.leaseDurationSeconds`. Written by the manager, read by the agent.
+    """
+
+    RENEW_SECONDS = "fedq.io/renew-seconds"
+    KILL_SECONDS = "fedq.io/kill-seconds"
+    """K: what a `stop` job may take to end, its termination grace included."""
+    FENCED_AT = "fedq.io/fenced-at"
+    """When the manager fenced it (RFC 3339), for people."""
+
+
+FENCED: Final = "FENCED"
+"""`spec.holderIdentity` of a Lease that the manager has fenced."""
+
+
+class Order(StrEnum):
+    """Annotation keys by which an operator tells the manager what to do; see
+    `federation.api.orders`."""
+
+    CORDON = "fedq.io/cordon"
+    """On a MultiKueueCluster: no new work; the value says why."""
+    DRAIN = "fedq.io/drain"
+    """On a MultiKueueCluster: `graceful` lets what runs end there, `now` moves it."""
+    FENCE_CONFIRMED = "fedq.io/fence-confirmed"
+    """On a MultiKueueCluster: everything offered in an epoch below this number is dead; somebody
+    made sure of it (power off)."""
+    MOVE_TO = "fedq.io/move-to"
+    """On a Workload: run it on this cluster; taken away once it is bound there."""
 
 
 class Pin(StrEnum):
@@ -124,14 +159,6 @@ class Option(StrEnum):
     AVOID_CLUSTERS = "fedq.io/avoid-clusters"
     NON_PREEMPTIBLE = "fedq.io/non-preemptible"
     GIVE_UP_AFTER = "fedq.io/give-up-after"
-
-
-class OnDisconnect(StrEnum):
-    """What happens to a job whose cluster is lost (value of `fedq.io/on-disconnect`)."""
-
-    STOP = "stop"
-    KEEP = "keep"
-    DUPLICATE_OK = "duplicate-ok"
 
 
 class Controller(StrEnum):

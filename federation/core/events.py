@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from federation.core.dispatch import Choice
 from federation.core.facts import LocalJob, Queues, Record, RemoteJob
+from federation.core.failover import Standing
 from federation.core.types import Admission
 from federation.core.why import Explanation
 
@@ -47,6 +48,13 @@ class ClusterReplaced:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterStood:
+    """How a cluster stands now, where this job is bound or has copies."""
+
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
     """The cycle admitted the job and chose a cluster; the claim in the index holds."""
 
@@ -68,11 +76,14 @@ class Evict:
     """The job has to give its quota back; it is held until its pods are gone.
 
     `reason` is that of the condition Evicted, `cause` that of Preempted ('' unless it is that).
+    With `start_first` it may run elsewhere before its copy is gone; counts only if its policy is
+    `duplicate-ok`.
     """
 
     reason: str
     message: str
     cause: str = ""
+    start_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +149,7 @@ Event = (
     | RemoteSeen
     | RemoteAbsent
     | ClusterReplaced
+    | ClusterStood
     | Placed
     | NotPlaced
     | Evict

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from federation.core.checks import required
 from federation.core.controls import Life
 from federation.core.dispatch import Choice, Refusal
+from federation.core.failover import OnDisconnect, Standing
 from federation.core.policies import StopPolicy
 from federation.core.types import Admission, ClusterQueue, PodSet
 from federation.core.why import Explanation
@@ -56,12 +57,19 @@ class LocalJob:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The cluster a Workload is bound to. `attempt` grows by one with every offer ever made."""
+    """The cluster a Workload is bound to. `attempt` grows by one with every offer ever made.
+
+    `policy` says what happens when the cluster is lost, `rerun_after` for how long it has to be
+    silent at least before the job runs elsewhere (seconds; None: as the protocol needs). Both are
+    fixed when it is bound.
+    """
 
     cluster: str
     attempt: int
     epoch: int
     bound_at: str
+    policy: OnDisconnect = OnDisconnect.STOP
+    rerun_after: float | None = None
 
 
 class Eviction(NamedTuple):
@@ -136,7 +144,9 @@ class RemoteJob:
     `refused` is the agent's final no to this attempt; `deciding_until` (seconds since the epoch)
     its plea for more time; `evicted` why its queue stopped it there, None if none did. `ready` is
     whether all its pods are, or have done their work; `reclaimable` counts those that need no quota
-    any more, by pod set. `gone` marks a copy that was there and is deleted.
+    any more, by pod set. `gone` marks a copy that was there and is deleted. `epoch` is the one that
+    it was offered or adopted in; `held` says why it stands still though it was not evicted: the
+    agent's lease ended ('' if it does not).
     """
 
     cluster: str
@@ -154,6 +164,8 @@ class RemoteJob:
     terminating: bool = False
     finished: str = ""
     gone: bool = False
+    epoch: int = 0
+    held: str = ""
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -196,6 +208,8 @@ class JobState:
     due: float | None = None
     retry_at: float | None = None
     failures: int = 0
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    """What is known of the clusters where this job is bound or has copies, by name."""
     shown: int | None = None
     """Version of the copy whose status was written last: a server that does not keep all of it
     must not be asked again and again."""

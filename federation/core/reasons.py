@@ -36,6 +36,9 @@ class Reason(StrEnum):
     DEACTIVATED = "Deactivated"
     FLAVOR_MIGRATION = "FlavorMigration"
     EVICTED_ON_MANAGER_CLUSTER = "EvictedOnManagerCluster"
+    CLUSTER_LOST = "ClusterLost"
+    CLUSTER_DRAINED = "ClusterDrained"
+    MOVED = "Moved"
     # Preempted
     IN_CLUSTER_QUEUE = "InClusterQueue"
     IN_COHORT_RECLAMATION = "InCohortReclamation"

@@ -13,10 +13,10 @@ from federation.api.names import (
     Annotation,
     Controller,
     Label,
-    OnDisconnect,
     Option,
 )
 from federation.api.problems import Path, dotted, suggest
+from federation.core.failover import OnDisconnect
 from federation.core.quantity import exact_quantity
 from fedq.lint.finding import Finding, Rule, Severity
 from fedq.lint.jobs import JobView, Pods, get

@@ -1,0 +1,46 @@
+"""What operators order of clusters and jobs, by annotations that `fedq` writes for them.
+
+Annotations keep an order through restarts and show who gave it in the audit log; anybody who may
+change the object may give it with kubectl too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from federation.api.names import Order
+
+GRACEFUL = "graceful"
+NOW = "now"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOrders:
+    """Orders about one cluster. `cordon` says why it gets no new work ('' if it does); `drain` is
+    '', `graceful` or `now`; all epochs below `confirmed_below` are confirmed dead (0: none).
+    """
+
+    cordon: str = ""
+    drain: str = ""
+    confirmed_below: int = 0
+
+
+def cluster_orders(obj: Mapping[str, Any]) -> ClusterOrders:
+    """Read them from a MultiKueueCluster. A value that makes no sense orders nothing, except that
+    a `drain` that is not known counts as a cordon.
+    """
+    notes = obj["metadata"].get("annotations") or {}
+    drain = notes.get(Order.DRAIN.value, "")
+    cordon = notes.get(Order.CORDON.value, "")
+    if Order.CORDON.value in notes or drain:
+        cordon = cordon or "cordoned"
+    text = notes.get(Order.FENCE_CONFIRMED.value, "")
+    confirmed = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return ClusterOrders(cordon, drain if drain in (GRACEFUL, NOW) else "", confirmed)
+
+
+def move_target(obj: Mapping[str, Any]) -> str:
+    """The cluster that a Workload is to run on by order; '' if none was given."""
+    return str((obj["metadata"].get("annotations") or {}).get(Order.MOVE_TO.value, ""))

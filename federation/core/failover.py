@@ -1,0 +1,95 @@
+"""The fenced lease: its times, what is known of a cluster that is silent, and what jobs want then.
+
+Source: failover.md section 3.2 with the bindings of DESIGN section 5. The worker counts its
+deadline from before a renewal is sent, the manager from after it was seen, each on its own clock
+that goes on while the machine sleeps: only the rates of the clocks matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class OnDisconnect(StrEnum):
+    """What happens to a job whose cluster is lost (value of `fedq.io/on-disconnect`)."""
+
+    STOP = "stop"
+    """Its worker stops it when the lease ends; it runs again elsewhere after that."""
+    KEEP = "keep"
+    """It goes on there, and never runs elsewhere before that is over for certain."""
+    DUPLICATE_OK = "duplicate-ok"
+    """It runs elsewhere as soon as the cluster is suspect; the first result counts."""
+
+
+class Tier(StrEnum):
+    """How well a cluster keeps `stop`: what has to break before a copy outlives its lease."""
+
+    NONE = "none"
+    """No agent holds a lease there: two copies are possible."""
+    AGENT = "A"
+    """The agent stops copies; it has to live, and so has the worker's API server."""
+    GUARD = "B"
+    """A guard on each node kills; its kernel has to run."""
+    TOKEN = "C"
+    """As B, and the store of checkpoints refuses an old attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """All times in seconds. `rate` bounds the error of a clock's rate (1e-3: 1 ms in a second).
+
+    `renew` is R, `suspect` T_s, `lease` L_W, `kill` K, `rerun` L_M, `tick` d and `rate` r of the protocol;
+    `recover` is for how long a cluster has to be well before it gets new work again.
+    """
+
+    renew: float = 20.0
+    suspect: float = 50.0
+    lease: float = 120.0
+    kill: float = 45.0
+    rerun: float = 180.0
+    tick: float = 1.0
+    recover: float = 30.0
+    rate: float = 1e-3
+
+    @property
+    def skew(self) -> float:
+        """How much longer one clock may take than the other for the same time: (1+r)/(1-r)."""
+        return (1 + self.rate) / (1 - self.rate)
+
+    @property
+    def fence_after(self) -> float:
+        """The earliest fence after the last renewal that was seen: L_W(1+r)/(1-r)."""
+        return self.lease * self.skew
+
+    def bound(self, lease: float | None = None) -> float:
+        """When all that stops at the end of a lease is gone, counted from the last renewal seen:
+        (L_W + d + K)(1+r)/(1-r). `lease` stands in for L_W where a job has one of its own.
+        """
+        return ((self.lease if lease is None else lease) + self.tick + self.kill) * self.skew
+
+
+DEFAULT = Timings()
+FAST = Timings(renew=5.0, suspect=12.0, lease=30.0, rerun=90.0, recover=10.0)
+PROFILES = {"default": DEFAULT, "fast": FAST}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the jobs on one cluster have to know of it. `epoch` is that of its Lease.
+
+    `silent` is for how long no renewal was seen, in seconds on a clock that never jumps (0 while
+    the cluster is well). `suspect` lets jobs go elsewhere that may run twice. A copy bound in an
+    epoch below `stopped_below` is certainly stopped if its policy is `stop`: the fence holds, and
+    L_M has passed since the last renewal. Below `confirmed_below` somebody confirmed that nothing
+    runs, whatever the policy. `fenced_below` are epochs that were fenced, stopped yet or not: no
+    agent starts anything of them without a verdict.
+    """
+
+    cluster: str
+    epoch: int = 1
+    suspect: bool = False
+    silent: float = 0.0
+    fenced_below: int = 0
+    stopped_below: int = 0
+    confirmed_below: int = 0
