@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from fedq.rig.errors import RigError
+from fedq.rig.network import LOOPBACK
 
 TIMEOUT = 10.0
 """Seconds for one request on the loopback, on a machine that is busy with starting."""
 
 
 class Endpoint:
-    """One HTTPS server on the loopback, spoken to with a client certificate."""
+    """One HTTPS server of the rig, spoken to with a client certificate."""
 
-    def __init__(self, port: int, ca: Path, identity: Path) -> None:
-        self.port = port
+    def __init__(self, port: int, ca: Path, identity: Path, host: str = LOOPBACK) -> None:
+        self.port, self.host = port, host
         self._tls = ssl.create_default_context(cafile=str(ca))
         self._tls.load_cert_chain(str(identity))
 
@@ -33,7 +34,7 @@ class Endpoint:
     ) -> tuple[int, str]:
         """(status, body) of one request. Raises OSError when nobody answers."""
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.port, timeout=TIMEOUT, context=self._tls
+            self.host, self.port, timeout=TIMEOUT, context=self._tls
         )
         kind = "apply-patch+yaml" if method == "PATCH" else "json"
         headers = {"Accept": "application/json", "Content-Type": f"application/{kind}"}
@@ -44,7 +45,7 @@ class Endpoint:
             response = connection.getresponse()
             return response.status, response.read().decode(errors="replace")
         except http.client.HTTPException as error:
-            raise OSError(f"127.0.0.1:{self.port}: {error!r}") from error
+            raise OSError(f"{self.host}:{self.port}: {error!r}") from error
         finally:
             connection.close()
 
@@ -91,9 +92,9 @@ def socket_ready(socket_path: Path, path: str) -> bool:
     return _answers(_SocketConnection(socket_path), path)
 
 
-def plain_ready(port: int, path: str) -> bool:
-    """True when the plain-HTTP server on the loopback answers 200 on `path`."""
-    return _answers(http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT), path)
+def plain_ready(port: int, path: str, host: str = LOOPBACK) -> bool:
+    """True when the plain-HTTP server on `host` answers 200 on `path`."""
+    return _answers(http.client.HTTPConnection(host, port, timeout=TIMEOUT), path)
 
 
 def _answers(connection: http.client.HTTPConnection, path: str) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fedq.rig.api import plain_ready, socket_ready
 from fedq.rig.layout import Layout
+from fedq.rig.network import LOOPBACK
 from fedq.rig.scheduling import CLIENT_BURST, CLIENT_QPS
 from fedq.rig.supervisor import Spec
 
@@ -55,7 +56,8 @@ Made = tuple[str, list[str], Callable[[], bool], dict[str, str]]
 
 def _spec(layout: Layout, binaries: dict[str, str], make: Callable[[Layout], Made]) -> Spec:
     tool, flags, ready, env = make(layout)
-    return Spec(f"{layout.name}/{tool}", [binaries.get(tool, tool), *flags], ready, env)
+    command = [*layout.inside, binaries.get(tool, tool), *flags]
+    return Spec(f"{layout.name}/{tool}", command, ready, env)
 
 
 def _etcd(layout: Layout) -> Made:
@@ -134,16 +136,17 @@ def _scheduler(layout: Layout) -> Made:
 
 def _kwok(layout: Layout) -> Made:
     port = layout.ports["kwok"]
-    flags = [*kwok_flags(layout.kubeconfig("kwok"), port), "--manage-all-nodes"]
-    return "kwok", flags, lambda: plain_ready(port, "/healthz"), {}
+    flags = kwok_flags(layout.kubeconfig("kwok"), port, layout.host)
+    flags.append("--manage-all-nodes")
+    return "kwok", flags, lambda: plain_ready(port, "/healthz", layout.host), {}
 
 
-def kwok_flags(kubeconfig: Path, port: int) -> list[str]:
+def kwok_flags(kubeconfig: Path, port: int, host: str = LOOPBACK) -> list[str]:
     """Flags of kwok on any kind of cluster, but for the choice of nodes."""
     return [
         f"--kubeconfig={kubeconfig}",
         f"--config={STAGES}",
-        f"--server-address=127.0.0.1:{port}",
+        f"--server-address={host}:{port}",
         "--node-lease-duration-seconds=40",
         "--cidr=10.128.0.0/9",
         "--v=ERROR",
@@ -152,7 +155,7 @@ def kwok_flags(kubeconfig: Path, port: int) -> list[str]:
 
 def _serving(layout: Layout, use: str) -> list[str]:
     return [
-        "--bind-address=127.0.0.1",
+        f"--bind-address={layout.host}",
         f"--secure-port={layout.ports[use]}",
         f"--tls-cert-file={layout.server}",
         f"--tls-private-key-file={layout.server}",

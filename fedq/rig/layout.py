@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedq.rig.api import Endpoint
 from fedq.rig.kubeconfig import write_kubeconfig
+from fedq.rig.network import LOOPBACK
 from fedq.rig.pki import Authority, signing_key
 from fedq.rig.scheduling import write_scheduler_config
 from fedq.rig.state import MANAGEMENT
@@ -30,7 +31,8 @@ class Layout:
         folder: keys, kubeconfigs and etcd's data of this cluster.
         sockets: a short and private folder for Unix sockets, common to the clusters of a rig.
         authority: folder of the certificate authority, common to the clusters of a rig.
-        ports: use → TCP port on the loopback.
+        ports: use → TCP port on `host`.
+        inside: what stands before a command so that it runs where the cluster is.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Layout:
     sockets: Path
     authority: Path
     ports: dict[str, int]
+    host: str = LOOPBACK
+    inside: tuple[str, ...] = ()
 
     @property
     def is_worker(self) -> bool:
@@ -62,7 +66,7 @@ class Layout:
     @property
     def api_url(self) -> str:
         """Base URL of the API server."""
-        return f"https://127.0.0.1:{self.ports['kube-apiserver']}"
+        return f"https://{self.host}:{self.ports['kube-apiserver']}"
 
     @property
     def etcd_socket(self) -> Path:
@@ -84,11 +88,11 @@ class Layout:
 
     def endpoint(self, use: str = "kube-apiserver") -> Endpoint:
         """A client of one of the servers, as admin."""
-        return Endpoint(self.ports[use], self.ca, self.identity("admin"))
+        return Endpoint(self.ports[use], self.ca, self.identity("admin"), self.host)
 
     def prepare(self, authority: Authority) -> None:
         """Make what is missing of keys, certificates and kubeconfigs."""
-        authority.server(self.server)
+        authority.server(self.server, self.host)
         signing_key(self.token_key)
         for user, (common_name, groups) in USERS.items():
             identity = authority.client(self.identity(user), common_name, groups)

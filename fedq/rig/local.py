@@ -72,7 +72,16 @@ class LocalBackend:
 
     def _layout(self, cluster: str, state: State) -> Layout:
         folder, authority = self._home.cluster(cluster), self._home.path / "pki"
-        return Layout(cluster, folder, self._home.sockets, authority, state.clusters[cluster])
+        network = self._home.network(state)
+        return Layout(
+            cluster,
+            folder,
+            self._home.sockets,
+            authority,
+            state.clusters[cluster],
+            network.host(cluster),
+            tuple(network.inside(cluster)),
+        )
 
     def _start(self, specs: list[Spec], tell: Progress) -> None:
         started = []

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedq.rig.files import write_atomic
+from fedq.rig.network import LOOPBACK
 
 LIFETIME = timedelta(days=365)
 SKEW = timedelta(hours=1)
@@ -37,10 +38,11 @@ class Authority:
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         self._key = key
 
-    def server(self, path: Path) -> Path:
-        """Make, unless it is there, a serving certificate for the loopback."""
+    def server(self, path: Path, host: str = LOOPBACK) -> Path:
+        """Make, unless it is there, a serving certificate for the loopback and for `host`."""
+        addresses = dict.fromkeys((LOOPBACK, host))
         names = x509.SubjectAlternativeName(
-            [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
             + [x509.DNSName(name) for name in SERVER_NAMES]
         )
         both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]

@@ -15,6 +15,8 @@ from fedq.rig.backend import Backend, Progress
 from fedq.rig.errors import RigError
 from fedq.rig.kind import KindBackend
 from fedq.rig.local import LocalBackend
+from fedq.rig.network import Loopback, Namespaces, free_subnet
+from fedq.rig.network import remove as remove_namespaces
 from fedq.rig.paths import rig_home
 from fedq.rig.process import TERM_GRACE, Process
 from fedq.rig.state import MANAGEMENT, Home, State
@@ -78,11 +80,13 @@ class Rig:
         *,
         nodes: int = 4,
         shared: bool = False,
+        namespaces: bool = False,
         progress: Progress | None = None,
     ) -> None:
         """Bring up `workers` worker clusters of `nodes` GPU nodes each, or what is missing of them.
 
         With `shared` several containers may have parts of one card, as with HAMi's device plugin.
+        With `namespaces` each cluster has a network of its own, see `network`.
         Repairs what died or was half started; takes nothing away: a rig that has more keeps it.
         Raises RigError with the log of a component that does not come up.
         """
@@ -101,12 +105,15 @@ class Rig:
                     "nodes that exist stay as they are",
                     "Run `fedq rig down` first.",
                 )
+            self._choose_network(state, namespaces)
             state.nodes, state.shared = max(state.nodes, nodes), state.shared or shared
             for name in [MANAGEMENT, *(f"worker-{n + 1}" for n in range(workers))]:
                 state.clusters.setdefault(name, {})
             # Before anything starts, so that `down` finds all that a crash leaves behind.
             self._home.write(state)
             self._home.make_sockets()
+            if isinstance(network := self._home.network(state), Namespaces):
+                network.up()
             backend = self._make_backend(state)
             backend.prepare(state, tell)
             self._home.write(state)
@@ -130,7 +137,26 @@ class Rig:
             self._supervisor.sweep(FAST_GRACE)
             if state is not None:
                 self._make_backend(state).down(list(state.clusters), state)
+            remove_namespaces(self.home)
             self._home.remove()
+
+    def _choose_network(self, state: State, namespaces: bool) -> None:
+        if not namespaces or state.subnet:
+            return
+        if state.clusters:
+            raise RigError(
+                f"the rig in {self.home} is up on the loopback",
+                "clusters that exist stay where they are",
+                "Run `fedq rig down` first.",
+            )
+        if state.backend != "local":
+            raise RigError("only clusters of --backend local can have namespaces of this machine")
+        state.subnet = free_subnet(self.home)
+
+    @property
+    def network(self) -> Loopback | Namespaces:
+        """Where the processes of its clusters meet."""
+        return self._home.network(self._state())
 
     def status(self) -> RigStatus:
         """Clusters, components and other processes, as they are now."""
@@ -187,13 +213,18 @@ class Rig:
         argv: list[str],
         env: dict[str, str],
         ready: Callable[[], bool] | None = None,
+        *,
+        cluster: str = "",
     ) -> Process:
         """Start a process beside the clusters, as part of the rig, and wait until it is ready.
 
-        `env` is added to this process's environment. One of that name that runs with the same
+        It runs in the network of `cluster`, if that has one of its own; `env` is added to this
+        process's environment. One of that name that runs with the same
         command is returned as it is.
         """
-        self._state()
+        state = self._state(cluster or MANAGEMENT)
+        if cluster:
+            argv = [*self._home.network(state).inside(cluster), *argv]
         known = self.process(name)
         if known is not None and known.running and (known.argv, known.env) != (argv, env):
             raise RigError(

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 
 from fedq.rig.errors import RigError
 from fedq.rig.files import locked, write_atomic
+from fedq.rig.network import Loopback, Namespaces
 
 MANAGEMENT = "management"
 
@@ -29,13 +30,15 @@ class State:
         backend: `local` or `kind`.
         nodes: GPU nodes of each worker cluster.
         shared: whether their cards are registered to be shared, as HAMi's device plugin does it.
-        clusters: cluster → use → TCP port on the loopback.
+        subnet: where its namespaces have their addresses; empty: all is on the loopback.
+        clusters: cluster → use → TCP port.
         binaries: program → path, as found by the last `up`.
     """
 
     backend: str = "local"
     nodes: int = 0
     shared: bool = False
+    subnet: str = ""
     clusters: dict[str, dict[str, int]] = field(default_factory=dict)
     binaries: dict[str, str] = field(default_factory=dict)
 
@@ -73,6 +76,12 @@ class Home:
                 "Point FEDQ_RIG_HOME at a folder of its own.",
             )
         write_atomic(file, json.dumps(asdict(state), indent=1))
+
+    def network(self, state: State) -> Loopback | Namespaces:
+        """Where the processes of its clusters meet."""
+        if not state.subnet:
+            return Loopback()
+        return Namespaces(self.path, state.subnet, list(state.clusters))
 
     def record(self, name: str) -> Path:
         """The record of the process `name`."""
