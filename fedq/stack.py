@@ -20,6 +20,7 @@ import yaml
 from federation.api.access import agent_access, agent_account, cluster_registration
 from federation.api.names import FEDQ_NAMESPACE
 from fedq.rig.errors import RigError
+from fedq.rig.network import LOOPBACK
 from fedq.rig.rig import Rig
 
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
@@ -124,7 +125,7 @@ class Stack:
             lambda: self._service_kubeconfig(self.rig.management, agent_account(worker)),
         )
         env = {
-            "FEDQ_LISTEN": self._listen(f"agent-{worker}"),
+            "FEDQ_LISTEN": self._listen(f"agent-{worker}", worker),
             "FEDQ_CLUSTER": worker,
             "FEDQ_KUBECONFIG": str(own),
             "FEDQ_MANAGEMENT_KUBECONFIG": str(lease),
@@ -133,7 +134,7 @@ class Stack:
         argv = [sys.executable, "-m", "worker_agent"]
         if config is not None:
             argv += ["--config", str(config)]
-        self.rig.start_process(f"agent/{worker}", argv, env)
+        self.rig.start_process(f"agent/{worker}", argv, env, cluster=worker)
 
     def start_manager(self, runtime: str = "ray", config: Path | None = None) -> None:
         """The manager, with Ray actors or with the cluster workers in its own process.
@@ -147,7 +148,7 @@ class Stack:
         )
         env = {
             "FEDQ_KUBECONFIG": str(kubeconfig),
-            "FEDQ_LISTEN": self._listen("manager"),
+            "FEDQ_LISTEN": self._listen("manager", self.rig.management),
             "FEDQ_RUNTIME": runtime,
             "FEDQ_STATE_DIR": str(self.state_dir),
             "REDIS_URL": self.redis_url,
@@ -157,14 +158,19 @@ class Stack:
         if config is not None:
             argv += ["--config", str(config)]
         self.rig.start_process(
-            "manager", argv, env, lambda: self.page("manager", "healthz") is not None
+            "manager",
+            argv,
+            env,
+            lambda: self.page("manager", "healthz") is not None,
+            cluster=self.rig.management,
         )
 
-    def _listen(self, program: str) -> str:
-        """The loopback address of a program's HTTP server, chosen once."""
+    def _listen(self, program: str, cluster: str = "") -> str:
+        """The address of a program's HTTP server in the network of a cluster, chosen once."""
         path = self.rig.data_dir(program) / "listen"
         if not path.exists():
-            path.write_text(f"127.0.0.1:{_free_port()}")
+            host = self.rig.network.host(cluster) if cluster else LOOPBACK
+            path.write_text(f"{host}:{_free_port()}")
         return path.read_text()
 
     def page(self, program: str, path: str) -> bytes | None:
