@@ -6,6 +6,7 @@ runs with the ServiceAccount that they give it.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -53,7 +54,7 @@ class Stack:
         )
 
     def _join(self, worker: str) -> None:
-        mirror = self._service_kubeconfig(worker, "fedq-mirror")
+        mirror = self._service_kubeconfig(worker, "fedq-mirror", f"down/{worker}")
         objects = [*agent_access(worker), *cluster_registration(worker, mirror)]
         self.apply(self.rig.management, objects)
 
@@ -64,12 +65,16 @@ class Stack:
             cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", input=text
         )
 
-    def _service_kubeconfig(self, cluster: str, account: str) -> str:
-        """A kubeconfig with a token of a ServiceAccount of the bases."""
+    def _service_kubeconfig(self, cluster: str, account: str, detour: str = "") -> str:
+        """A kubeconfig with a token of a ServiceAccount of the bases; `detour` is the proxy that
+        it leads through, if the rig has proxies.
+        """
         token = self.rig.kubectl(
             cluster, "create", "token", account, "-n", FEDQ_NAMESPACE, "--duration", TOKEN_DURATION
         ).strip()
         admin = yaml.safe_load(self.rig.kubeconfig(cluster).read_text())
+        if port := _detours(self.rig).get(detour):
+            admin["clusters"][0]["cluster"]["server"] = f"https://{LOOPBACK}:{port}"
         user = {"name": account, "user": {"token": token}}
         context = {
             "name": account,
@@ -122,7 +127,9 @@ class Stack:
         )
         lease = _private(
             folder / "management-kubeconfig",
-            lambda: self._service_kubeconfig(self.rig.management, agent_account(worker)),
+            lambda: self._service_kubeconfig(
+                self.rig.management, agent_account(worker), f"up/{worker}"
+            ),
         )
         env = {
             "FEDQ_LISTEN": self._listen(f"agent-{worker}", worker),
@@ -144,7 +151,7 @@ class Stack:
         folder = self.rig.data_dir("manager")
         kubeconfig = _private(
             folder / "kubeconfig",
-            lambda: self._service_kubeconfig(self.rig.management, "fedq-manager"),
+            lambda: self._service_kubeconfig(self.rig.management, "fedq-manager", "manager"),
         )
         env = {
             "FEDQ_KUBECONFIG": str(kubeconfig),
@@ -203,6 +210,16 @@ class Stack:
     def _stop(self, name: str) -> None:
         if self.rig.process(name) is not None:
             self.rig.stop_process(name)
+
+
+def detours_file(rig: Rig) -> Path:
+    """Where a rig keeps which proxies stand before its API servers: name → port, as JSON."""
+    return rig.data_dir("detours") / "ports.json"
+
+
+def _detours(rig: Rig) -> dict[str, int]:
+    file = detours_file(rig)
+    return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
 def _private(path: Path, make: Any) -> Path:

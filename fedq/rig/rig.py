@@ -244,8 +244,10 @@ class Rig:
         """The process or component as last started; None when never started, or stopped."""
         return self._supervisor.find(name)
 
-    def restart(self, name: str) -> Process:
-        """Stop a process or component and start it as it was; waits for a component's readiness."""
+    def restart(self, name: str, env: dict[str, str] | None = None) -> Process:
+        """Stop a process or component and start it as it was, or with another environment; waits
+        for a component's readiness.
+        """
         process = self.process(name)
         if process is None:
             raise RigError(
@@ -259,7 +261,7 @@ class Rig:
             specs = self._make_backend(state).components(cluster, state)
             ready = next((spec.ready for spec in specs if spec.name == name), None)
         self._supervisor.stop([name], grace)
-        spec = Spec(name, process.argv, ready, process.env)
+        spec = Spec(name, process.argv, ready, process.env if env is None else env)
         return self._supervisor.await_ready(self._supervisor.start(spec), ready)
 
     def _state(self, cluster: str = MANAGEMENT) -> State:

@@ -1,0 +1,90 @@
+"""Processes of a rig that stand still or die.
+
+A process is named as the rig names it (`worker-1/etcd`, `agent/worker-1`, `manager`); what it
+started belongs to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fedq.rig.errors import RigError
+from fedq.rig.process import marked, send
+from fedq.rig.rig import Rig
+
+
+def pids(rig: Rig, *names: str) -> list[int]:
+    """The live processes of these names and their descendants. Raises RigError if one has none."""
+    found = [(pid, name) for pid, name in marked(rig.home) if name in names]
+    if missing := set(names) - {name for _, name in found}:
+        raise RigError(f"{', '.join(sorted(missing))} does not run", f"in the rig {rig.home}")
+    return [pid for pid, _ in found]
+
+
+@asynccontextmanager
+async def frozen(rig: Rig, *names: str) -> AsyncIterator[list[int]]:
+    """They stand still (SIGSTOP) while the block runs: connections stay open, nothing answers."""
+    stopped = await asyncio.to_thread(pids, rig, *names)
+    try:
+        for pid in stopped:
+            send(pid, signal.SIGSTOP)
+        yield stopped
+    finally:
+        for pid in stopped:
+            send(pid, signal.SIGCONT)
+
+
+@asynccontextmanager
+async def dead(rig: Rig, *names: str, tree: bool = True) -> AsyncIterator[None]:
+    """They are killed (SIGKILL), and started again as they were after the block.
+
+    With `tree` their descendants die as well, as in a container; else they are left behind.
+    """
+    await kill(rig, *names, tree=tree)
+    try:
+        yield
+    finally:
+        for name in names:
+            await asyncio.to_thread(rig.restart, name)
+
+
+async def kill(rig: Rig, *names: str, tree: bool = True) -> None:
+    """Kill them (SIGKILL) and leave it to others to start them again."""
+    for pid in await asyncio.to_thread(pids, rig, *names):
+        if tree or _leads(rig, names, pid):
+            send(pid, signal.SIGKILL)
+
+
+def _leads(rig: Rig, names: Iterable[str], pid: int) -> bool:
+    known = (rig.process(name) for name in names)
+    return any(process is not None and process.pid == pid for process in known)
+
+
+def running_part(rig: Rig, name: str, *words: str) -> list[int]:
+    """Pids among the descendants of a process whose command line contains one of `words`, such as
+    `raylet` of the manager. Empty when there is none.
+    """
+    found = []
+    for pid, owner in marked(rig.home):
+        if owner != name:
+            continue
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:  # it ended meanwhile
+            continue
+        if any(word in line for word in words):
+            found.append(pid)
+    return found
+
+
+def strike(pid: int, signum: int = signal.SIGKILL) -> None:
+    """A signal to one process; nothing if it is gone."""
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        return
