@@ -85,7 +85,8 @@ class Standing:
     epoch below `stopped_below` is certainly stopped if its policy is `stop`: the fence holds, and
     L_M has passed since the last renewal. Below `confirmed_below` somebody confirmed that nothing
     runs, whatever the policy. `fenced_below` are epochs that were fenced, stopped yet or not: no
-    agent starts anything of them without a verdict.
+    agent starts anything of them without a verdict. `reachable` is whether the manager's own
+    connection to its API server works, which is no sign of life: what cannot be done there waits.
     """
 
     cluster: str
@@ -96,3 +97,4 @@ class Standing:
     fenced_below: int = 0
     stopped_below: int = 0
     confirmed_below: int = 0
+    reachable: bool = True
