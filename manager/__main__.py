@@ -52,7 +52,7 @@ async def _run(settings: ManagerSettings, policies: Policies) -> None:
         url = settings.redis_url or stack.enter_context(embedded_redis(settings.state_dir))
         client = await stack.enter_async_context(KubeClient(endpoint, user_agent="fedq-manager"))
         origin = await ensure_origin(client)
-        index = RedisIndex(url)
+        index = RedisIndex(url, shard=f"{origin[:8]}:0")
         stack.push_async_callback(index.aclose)
         manager = Manager(client, index, runtime, origin, policies)
         manager.on_crash = exit_soon

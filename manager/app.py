@@ -157,6 +157,8 @@ class Manager:
                 "problem": self.dispatcher.problem,
                 "fills": self.dispatcher.fills,
                 "roundTrips": self._round_trips,
+                "caution": self._index.caution if isinstance(self._index, RedisIndex) else "",
+                "slowest": round(self.dispatcher.slowest, 3),
             },
             "requests": {"management": counted(self.client.requests)},
             "clusters": {

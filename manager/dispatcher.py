@@ -2,15 +2,19 @@
 
 A cycle runs when something changed that can admit a workload: one was queued, quota or capacity
 was freed, a cluster came, a queue object changed; or when the scheduler said that it is time.
-Between two such moments nothing is looked at. The index may be lost at any moment: what waits is
-kept by the scheduler, and nothing counts as admitted before the index has given it out.
+Between two such moments nothing is looked at, except that once a minute the index is compared with
+what was put there. The index may be lost at any moment: what waits is kept by the scheduler, and
+nothing counts as admitted before the index has given it out. While Redis is away nothing is
+dispatched; Jobs can be submitted, and what runs goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import structlog
@@ -35,6 +39,13 @@ REACTIVATION_S = 0.1
 """Parked workloads are tried again this long after what may help them (Kueue: 1 s): all that comes
 in that time is served together, and who is waited for, a preemptor above all, is tried first."""
 REDIS_PAUSE_S = 0.5
+"""Redis has no event for being back: it is asked again, up to four times this long apart."""
+STABLE_S = 10.0
+"""An index that was lost sooner after it was filled is not filled again at once: others may fill
+it too, and nobody would get anything done."""
+AUDIT_S = 60.0
+SLOW_S = 1.0
+"""Seconds without an answer after which Redis counts as slow."""
 EXPLAIN_S = 2.0
 
 
@@ -48,10 +59,27 @@ class Dispatcher:
         self._unexplained = asyncio.Event()
         self._clusterless: set[str] = set()
         self._lost = True
-        self.problem = ""
-        """Why nothing can be dispatched; '' if it can."""
+        self._problem = ""
+        self._failures = 0
+        self._filled_at, self._audited_at = float("-inf"), time.monotonic()
+        self._asked_at: float | None = None
+        self.slowest = 0.0
+        """Seconds that the longest of the recent cycles took, waiting for the index included."""
         self.fills = 0
         """How often the index was filled."""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be dispatched now, and what to do; '' if it can."""
+        if self._problem:
+            return f"nothing is dispatched: {self._problem}"
+        waited = 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
+        if waited < SLOW_S:
+            return ""
+        return (
+            f"dispatch waits for Redis, which has not answered for {waited:.0f} s."
+            " To do: look whether it is overloaded, stopped or far away"
+        )
 
     def wake(self) -> None:
         """The scheduler may decide something new."""
@@ -73,30 +101,68 @@ class Dispatcher:
                 if self._lost:
                     await self._fill()
                 await self._decide()
+                await self._audit()
+                self._well()
             except (IndexLost, IndexUnavailable) as error:
-                if not self._lost:
-                    log.warning("index.lost", why=str(error))
-                again = self._lost  # it was not even filled, or not for a moment
-                self._lost, self.problem = True, str(error)
-                if again:
-                    await asyncio.sleep(REDIS_PAUSE_S)  # Redis has no event for being back
+                self._note(str(error))
+                if self._failures:
+                    await asyncio.sleep(self._pause())
                 self._wake.set()
 
+    def _well(self) -> None:
+        """All that was asked was answered."""
+        if self._problem:
+            log.info("index.back", fills=self.fills)
+        self._problem = ""
+
+    def _note(self, why: str) -> None:
+        """The index is lost, or cannot be reached. The first time it is filled again at once."""
+        if why != self._problem:
+            log.warning("index.lost", why=why)
+        young = time.monotonic() - self._filled_at < STABLE_S
+        self._failures = self._failures + 1 if self._lost or young else 0
+        self._lost, self._problem = True, why
+
+    def _pause(self) -> float:
+        ceiling = REDIS_PAUSE_S * min(4.0, 2.0 ** (self._failures - 1))
+        return random.uniform(ceiling / 2, ceiling)
+
     async def _woken(self) -> None:
-        """Until something happens, or it is time for what the scheduler waits for."""
-        due = self._scheduler.due()
-        delay = None if due is None else max(0.0, due - time.time())
+        """Until something happens, or it is time for what the scheduler or the audit waits for."""
+        delay = self._audited_at + AUDIT_S - time.monotonic()
+        if (due := self._scheduler.due()) is not None:
+            delay = min(delay, due - time.time())
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay):
+            async with asyncio.timeout(max(0.0, delay)):
                 await self._wake.wait()
         self._wake.clear()
 
     async def _fill(self) -> None:
-        waiting = len(self._scheduler.items)
-        await self._scheduler.refill(time.time())
-        self._lost, self.problem = False, ""
+        waiting, begun = len(self._scheduler.items), time.monotonic()
+        with self._asking():
+            await self._scheduler.refill(time.time())
+        self._lost, self._filled_at = False, time.monotonic()
+        self._audited_at = self._filled_at
         self.fills += 1
-        log.info("index.filled", workloads=waiting)
+        log.info("index.filled", workloads=waiting, seconds=round(self._filled_at - begun, 3))
+
+    async def _audit(self) -> None:
+        """Once a minute see to it that nothing was taken out of the index behind our back."""
+        if time.monotonic() - self._audited_at < AUDIT_S:
+            return
+        self._audited_at = time.monotonic()
+        with self._asking():
+            await self._scheduler.audit()
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """The index is asked: what takes long is shown."""
+        self._asked_at = begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._asked_at = None
+            self.slowest = max(self.slowest * 0.9, time.monotonic() - begun)
 
     async def _decide(self) -> None:
         """Cycles until nothing new can be decided."""
@@ -108,7 +174,9 @@ class Dispatcher:
                 break
             placing = _Placing(self._controller, self._clusters, now)
             try:
-                for decision in await scheduler.cycle(now, placing):
+                with self._asking():
+                    decisions = await scheduler.cycle(now, placing)
+                for decision in decisions:
                     self._carry_out(decision, placing)
             finally:
                 placing.settle()

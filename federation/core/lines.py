@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from federation.core.cycle import Wait
-from federation.core.queueing import Entry, PendingIndex, entry, shape_of
+from federation.core.queueing import Entry, IndexLost, PendingIndex, member, shape_of
 from federation.core.types import Pending
 
 Usages = Mapping[tuple[str, str], float]
@@ -55,6 +55,8 @@ class Lines:
         self._queues: Mapping[str, bool] = {}
         self._lines: defaultdict[str, _Line] = defaultdict(_Line)
         self._members: dict[str, str] = {}
+        self._outside: set[str] = set()
+        """UIDs that wait, and are not in the index: their time has not come."""
 
     def configure(self, queues: Mapping[str, bool], now: float) -> None:
         """Take over changed queues, by name: whether the LocalQueues of each take turns. Where
@@ -78,8 +80,7 @@ class Lines:
             if item.cluster_queue in moved:
                 self._count(item, 1)
                 self._index.drop(item.uid)
-                if item.not_before <= now:
-                    self._index.enqueue(self._part(item), entry(item))
+                self._place(item, item.not_before <= now)
 
     # What comes and goes
 
@@ -91,13 +92,22 @@ class Lines:
         sticks = ready and line.sticky == uid
         if uid in self.items:
             self.take_out(uid)
-        found = entry(item)
-        self.items[uid], self._members[uid] = item, found.member
+        self.items[uid], self._members[uid] = item, member(item)
         self._count(item, 1)
         if sticks:
             line.sticky = uid
+        self._place(item, ready)
+
+    def _place(self, item: Pending, ready: bool) -> None:
+        """Into the index, or not yet."""
         if ready:
-            self._index.enqueue(self._part(item), found)
+            self._outside.discard(item.uid)
+            self._index.enqueue(self._part(item), self._entry(item))
+        else:
+            self._outside.add(item.uid)
+
+    def _entry(self, item: Pending) -> Entry:
+        return Entry(item.uid, item.generation, self._members[item.uid])
 
     def take_out(self, uid: str) -> None:
         """A workload does not wait any more."""
@@ -113,6 +123,7 @@ class Lines:
         if line.sticky == uid:
             line.sticky = ""
         self._members.pop(uid, None)
+        self._outside.discard(uid)
 
     def _count(self, item: Pending, change: int) -> None:
         parts, part = self._lines[item.cluster_queue].parts, self._part(item)
@@ -165,7 +176,7 @@ class Lines:
         if item.uid in line.parked:
             line.parked.discard(item.uid)
             self._index.drop(item.uid)
-        self._index.enqueue(self._part(item), entry(item))
+        self._place(item, ready=True)
 
     def reactivate(self, names: Iterable[str], selected: Callable[[Pending], bool]) -> None:
         """All that is set aside in these queues is ready, but for what is not `selected`."""
@@ -246,7 +257,7 @@ class Lines:
         for uid, item in wanted.items():
             if uid not in claimed and self.items.get(uid) is item:
                 self._index.drop(uid)
-                self._index.enqueue(self._part(item), entry(item))
+                self._index.enqueue(self._part(item), self._entry(item))
         return claimed
 
     async def waiting(self, queue: str, limit: int, usages: Usages) -> list[str]:
@@ -260,14 +271,38 @@ class Lines:
             found += [uid for uid in await self._index.waiting(part, limit) if uid != line.sticky]
         return found[:limit]
 
+    async def audit(self) -> None:
+        """Compare the index with what it was told. Raises IndexLost when it lacks something, or
+        has something that nobody put there, and when it contradicts itself.
+        """
+        before = self._expected()
+        found = await self._index.counts(before)
+        if self._expected() != before:
+            return  # jobs came or went meanwhile: it is not known which of them it counts
+        wrong = [name for name, count in before.items() if found[name] != count]
+        if wrong:
+            name = wrong[0]
+            raise IndexLost(
+                f"the index does not have what was put there: {found[name]} instead of"
+                f" {before[name]} workloads in {name}, and {len(wrong) - 1} more queues are wrong"
+            )
+
+    def _expected(self) -> dict[str, int]:
+        """How many workloads each part of the index should have."""
+        found = {name: n for line in self._lines.values() for name, n in line.parts.items()}
+        for uid in self._outside:
+            found[self._part(self.items[uid])] -= 1
+        return found
+
     async def refill(self, now: float) -> None:
         """Fill the index again with all that waits; nothing is set aside any more."""
         for line in self._lines.values():
             line.forget()
+        self._outside = {uid for uid, item in self.items.items() if item.not_before > now}
         await self._index.fill(
-            (self._part(item), entry(item))
-            for item in self.items.values()
-            if item.not_before <= now
+            (self._part(item), self._entry(item))
+            for uid, item in self.items.items()
+            if uid not in self._outside
         )
 
 

@@ -99,9 +99,9 @@ class PendingIndex(Protocol):
 
     Each workload is ready or parked in one queue. Changes (enqueue, park, block, reactivate, drop)
     neither wait nor fail: they take effect in the order of the calls, at the latest before the
-    next reading (heads, claim, waiting) does. A reading raises IndexLost or IndexUnavailable when
-    it, or a change before it, did not get through. `fill` has to follow then; until it does,
-    changes are ignored and readings raise.
+    next reading (heads, claim, waiting, counts) does. A reading raises IndexLost or
+    IndexUnavailable when it, or a change before it, did not get through. `fill` has to follow then;
+    until it does, changes are ignored and readings raise.
     """
 
     def enqueue(self, queue: str, entry: Entry) -> None:
@@ -132,6 +132,11 @@ class PendingIndex(Protocol):
 
     async def waiting(self, queue: str, limit: int) -> list[str]:
         """UIDs of the first that wait in a queue, in order, ready or not."""
+
+    async def counts(self, queues: Iterable[str]) -> dict[str, int]:
+        """How many wait in each of these queues, ready or not. Raises IndexLost too when what is
+        kept of a queue does not agree with itself.
+        """
 
     async def fill(self, entries: Iterable[tuple[str, Entry]]) -> None:
         """Forget everything and make these ready, each in its queue.
@@ -186,6 +191,10 @@ class _Queue:
         for member in self.parked:
             self.add(member)
         self.parked.clear()
+
+    @property
+    def size(self) -> int:
+        return len(self.parked) + sum(map(len, self.lines.values()))
 
     def ready(self, member: str) -> bool:
         return member not in self.parked and shape_of(member) not in self.blocked
@@ -267,6 +276,10 @@ class MemoryIndex:
             return []
         members = [*known.parked, *(text for line in known.lines.values() for text in line)]
         return [uid_of(text) for text in sorted(members)[:limit]]
+
+    async def counts(self, queues: Iterable[str]) -> dict[str, int]:
+        """See PendingIndex."""
+        return {name: self._queues.get(name, _Queue()).size for name in queues}
 
     async def fill(self, entries: Iterable[tuple[str, Entry]]) -> None:
         """See PendingIndex."""

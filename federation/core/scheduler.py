@@ -272,6 +272,12 @@ class Scheduler:
         self._happened(self._trees)
         await self._lines.refill(now)
 
+    async def audit(self) -> None:
+        """Look whether the index has all that waits. Raises IndexLost if not, and
+        IndexUnavailable when that cannot be told now. As with cycles, one at a time.
+        """
+        await self._lines.audit()
+
     async def waiting(self, queue: str, limit: int) -> list[str]:
         """UIDs of the first that wait in a ClusterQueue, in order.
 

@@ -1,24 +1,32 @@
-#!lua name=fedq
--- The index of pending workloads. One call is one atomic change; every change may be repeated.
+#!lua name=@NAME@
+-- The index of pending workloads. One call is one atomic change. The name of this library, and of
+-- its functions, has a digest of this text: no other library, nor another version, is meant.
 --
 -- KEYS[1]  <prefix>, for example {fedq:0}; all keys carry its hash tag:
---   <prefix>:meta                   HASH incarnation, seq (counts changes)
---   <prefix>:job:<uid>              HASH generation, queue, member
+--   <prefix>:meta                   HASH incarnation, owner, seq (counts the calls that change)
+--   <prefix>:jobs                   HASH of each UID: generation, member and queue, with blanks
 --   <prefix>:waiting:<queue>        ZSET, all scores 0, all members in dispatch order
 --   <prefix>:line:<queue>:<shape>   ZSET, those of one shape that are not parked
 --   <prefix>:first:<queue>          ZSET, the first of each line that is not blocked
 --   <prefix>:blocked:<queue>        SET of shapes
 --   <prefix>:parked:<queue>         SET of members
 -- ARGV[1]  the incarnation the caller filled; another one means that the data is not the caller's
-
-local LOST = {err = 'LOST the index holds another incarnation'}
+--
+-- The caller counts its changing calls too: what a reading says of `seq` has to be its count, else
+-- this is not what the caller made (a replica that lagged, an older file).
 
 local function lost(keys, args)
-  return redis.call('HGET', keys[1] .. ':meta', 'incarnation') ~= args[1]
+  local meta = redis.call('HMGET', keys[1] .. ':meta', 'incarnation', 'owner')
+  if meta[1] == args[1] then return nil end
+  if not meta[1] then return {err = 'LOST it is empty'} end
+  return {err = 'LOST it was filled by ' .. (meta[2] or 'somebody else')}
 end
 
-local function changed(prefix)
-  redis.call('HINCRBY', prefix .. ':meta', 'seq', 1)
+-- What `lost` says; a call that is not lost is counted.
+local function changing(keys, args)
+  local found = lost(keys, args)
+  if not found then redis.call('HINCRBY', keys[1] .. ':meta', 'seq', 1) end
+  return found
 end
 
 local function seq(prefix)
@@ -26,9 +34,10 @@ local function seq(prefix)
 end
 
 local function job(prefix, uid)
-  local v = redis.call('HMGET', prefix .. ':job:' .. uid, 'generation', 'queue', 'member')
-  if not v[1] then return nil end
-  return {generation = tonumber(v[1]), queue = v[2], member = v[3]}
+  local found = redis.call('HGET', prefix .. ':jobs', uid)
+  if not found then return nil end
+  local generation, member, queue = string.match(found, '^(%S+) (%S+) (.*)$')
+  return {generation = tonumber(generation), queue = queue, member = member}
 end
 
 local function key(prefix, kind, queue)
@@ -79,46 +88,49 @@ local function forget(prefix, id, known)
     redis.call('SREM', key(prefix, 'parked', known.queue), known.member)
   end
   redis.call('ZREM', key(prefix, 'waiting', known.queue), known.member)
-  redis.call('DEL', prefix .. ':job:' .. id)
+  redis.call('HDEL', prefix .. ':jobs', id)
 end
 
--- ARGV: incarnation, queue, uid, generation, member
-local function enqueue(keys, args)
-  if lost(keys, args) then return LOST end
-  local prefix, queue, id = keys[1], args[2], args[3]
+local function enqueue_one(prefix, queue, id, generation, member)
   local known = job(prefix, id)
   if known then
-    if known.generation >= tonumber(args[4]) then return 0 end
+    if known.generation >= tonumber(generation) then return end
     forget(prefix, id, known)
   end
-  redis.call('HSET', prefix .. ':job:' .. id, 'generation', args[4], 'queue', queue,
-    'member', args[5])
-  redis.call('ZADD', key(prefix, 'waiting', queue), 0, args[5])
-  add(prefix, queue, args[5])
-  changed(prefix)
-  return 1
+  redis.call('HSET', prefix .. ':jobs', id, generation .. ' ' .. member .. ' ' .. queue)
+  redis.call('ZADD', key(prefix, 'waiting', queue), 0, member)
+  add(prefix, queue, member)
+end
+
+-- ARGV: incarnation, then queue, uid, generation and member of each
+local function enqueue(keys, args)
+  local gone = changing(keys, args)
+  if gone then return gone end
+  for i = 2, #args, 4 do enqueue_one(keys[1], args[i], args[i + 1], args[i + 2], args[i + 3]) end
+  return 0
 end
 
 -- ARGV: incarnation, uid, generation
 local function park(keys, args)
-  if lost(keys, args) then return LOST end
+  local gone = changing(keys, args)
+  if gone then return gone end
   local known = job(keys[1], args[2])
-  if not known or known.generation ~= tonumber(args[3]) then return 0 end
-  if not remove(keys[1], known.queue, known.member) then return 0 end
-  redis.call('SADD', key(keys[1], 'parked', known.queue), known.member)
-  changed(keys[1])
-  return 1
+  if known and known.generation == tonumber(args[3])
+    and remove(keys[1], known.queue, known.member) then
+    redis.call('SADD', key(keys[1], 'parked', known.queue), known.member)
+  end
+  return 0
 end
 
 -- ARGV: incarnation, queue, shape
 local function block(keys, args)
-  if lost(keys, args) then return LOST end
+  local gone = changing(keys, args)
+  if gone then return gone end
   local prefix, queue = keys[1], args[2]
   if redis.call('SADD', key(prefix, 'blocked', queue), args[3]) == 0 then return 0 end
   local first = redis.call('ZRANGE', key(prefix, 'line', queue) .. ':' .. args[3], 0, 0)[1]
   if first then redis.call('ZREM', key(prefix, 'first', queue), first) end
-  changed(prefix)
-  return 1
+  return 0
 end
 
 local function reactivate_one(prefix, queue)
@@ -131,39 +143,39 @@ local function reactivate_one(prefix, queue)
   local parked = redis.call('SMEMBERS', key(prefix, 'parked', queue))
   redis.call('DEL', key(prefix, 'parked', queue))
   for _, member in ipairs(parked) do add(prefix, queue, member) end
-  return #shapes + #parked
 end
 
 -- ARGV: incarnation, queue...
 local function reactivate(keys, args)
-  if lost(keys, args) then return LOST end
-  local count = 0
-  for i = 2, #args do count = count + reactivate_one(keys[1], args[i]) end
-  if count > 0 then changed(keys[1]) end
-  return count
+  local gone = changing(keys, args)
+  if gone then return gone end
+  for i = 2, #args do reactivate_one(keys[1], args[i]) end
+  return 0
 end
 
 -- ARGV: incarnation, uid
 local function drop(keys, args)
-  if lost(keys, args) then return LOST end
+  local gone = changing(keys, args)
+  if gone then return gone end
   local known = job(keys[1], args[2])
-  if not known then return 0 end
-  forget(keys[1], args[2], known)
-  changed(keys[1])
-  return 1
+  if known then forget(keys[1], args[2], known) end
+  return 0
 end
 
 -- ARGV: incarnation, queue...; returns seq, then generation and member of the first ready workload
 -- of each queue ('' and '' if it has none)
 local function heads(keys, args)
-  if lost(keys, args) then return LOST end
+  local gone = lost(keys, args)
+  if gone then return gone end
   local prefix = keys[1]
   local found = {seq(prefix)}
   for i = 2, #args do
     local member = redis.call('ZRANGE', key(prefix, 'first', args[i]), 0, 0)[1] or ''
     local generation = ''
     if member ~= '' then
-      generation = redis.call('HGET', prefix .. ':job:' .. uid(member), 'generation')
+      local known = job(prefix, uid(member))
+      if not known then return {err = 'LOST it has no entry of job ' .. uid(member)} end
+      generation = tostring(known.generation)
     end
     found[#found + 1] = generation
     found[#found + 1] = member
@@ -173,9 +185,10 @@ end
 
 -- ARGV: incarnation, then uid and generation of each; returns seq and the UIDs that were taken out
 local function claim(keys, args)
-  if lost(keys, args) then return LOST end
+  local gone = changing(keys, args)
+  if gone then return gone end
   local prefix = keys[1]
-  local taken = {''}
+  local taken = {seq(prefix)}
   for i = 2, #args, 2 do
     local known = job(prefix, args[i])
     if known and known.generation == tonumber(args[i + 1])
@@ -185,14 +198,13 @@ local function claim(keys, args)
       taken[#taken + 1] = args[i]
     end
   end
-  if #taken > 1 then changed(prefix) end
-  taken[1] = seq(prefix)
   return taken
 end
 
 -- ARGV: incarnation, queue, limit; returns seq and the first members, ready or not
 local function waiting(keys, args)
-  if lost(keys, args) then return LOST end
+  local gone = lost(keys, args)
+  if gone then return gone end
   local found = {seq(keys[1])}
   local last = tonumber(args[3]) - 1
   for _, member in ipairs(redis.call('ZRANGE', key(keys[1], 'waiting', args[2]), 0, last)) do
@@ -201,15 +213,50 @@ local function waiting(keys, args)
   return found
 end
 
-local function register(name, callback, flag)
-  redis.register_function{function_name = 'fedq_' .. name, callback = callback, flags = {flag}}
+-- How many wait in a queue, and how many of them stand in a line that can be reached, or apart.
+local function counted(prefix, queue)
+  local shapes, standing = {}, redis.call('SCARD', key(prefix, 'parked', queue))
+  for _, member in ipairs(redis.call('ZRANGE', key(prefix, 'first', queue), 0, -1)) do
+    shapes[shape(member)] = true
+  end
+  for _, found in ipairs(redis.call('SMEMBERS', key(prefix, 'blocked', queue))) do
+    shapes[found] = true
+  end
+  for found in pairs(shapes) do
+    standing = standing + redis.call('ZCARD', key(prefix, 'line', queue) .. ':' .. found)
+  end
+  return redis.call('ZCARD', key(prefix, 'waiting', queue)), standing
 end
 
-redis.register_function('fedq_enqueue', enqueue)
-redis.register_function('fedq_park', park)
-redis.register_function('fedq_block', block)
-redis.register_function('fedq_reactivate', reactivate)
+-- ARGV: incarnation, queue...; returns seq, then how many wait in each queue, ready or not
+local function counts(keys, args)
+  local gone = lost(keys, args)
+  if gone then return gone end
+  local found = {seq(keys[1])}
+  for i = 2, #args do
+    local waits, standing = counted(keys[1], args[i])
+    if waits ~= standing then
+      return {err = 'LOST queue ' .. args[i] .. ' has ' .. waits .. ' workloads, of which '
+        .. standing .. ' stand in line'}
+    end
+    found[#found + 1] = tostring(waits)
+  end
+  return found
+end
+
+local function register(name, callback, flag)
+  redis.register_function{
+    function_name = '@NAME@_' .. name, callback = callback, flags = {flag}
+  }
+end
+
+-- Only what is new needs room; all else goes on when Redis is full, so that it can empty.
+redis.register_function('@NAME@_enqueue', enqueue)
+register('park', park, 'allow-oom')
+register('block', block, 'allow-oom')
+register('reactivate', reactivate, 'allow-oom')
 register('claim', claim, 'allow-oom')
 register('drop', drop, 'allow-oom')
 register('heads', heads, 'no-writes')
 register('waiting', waiting, 'no-writes')
+register('counts', counts, 'no-writes')

@@ -450,7 +450,7 @@ async def test_a_change_that_does_not_get_through(redis_index: RedisIndex, serve
     fill(redis_index, work("u"))
     with server.client() as client:
         client.hset("{fedq:0}:meta", "incarnation", "somebody else's")
-    with pytest.raises(IndexLost, match="another incarnation"):
+    with pytest.raises(IndexLost, match="filled by"):
         await redis_index.heads(["q"])
 
 
@@ -480,8 +480,8 @@ async def test_lost_when_the_sequence_goes_back(redis_index: RedisIndex, server:
     fill(redis_index, work("a"), work("b"))
     await head(redis_index)
     with server.client() as client:
-        client.hset("{fedq:0}:meta", "seq", 1)
-    with pytest.raises(IndexLost, match="went back"):
+        client.hset("{fedq:0}:meta", "seq", 0)
+    with pytest.raises(IndexLost, match="it has 0 changes, and 1 were made"):
         await redis_index.heads(["q"])
 
 
@@ -520,7 +520,7 @@ async def test_full(redis_index: RedisIndex, server: Server) -> None:
         client.config_set("maxmemory", 1)
         try:
             fill(redis_index, work("u"))
-            with pytest.raises(IndexUnavailable, match="refused"):
+            with pytest.raises(IndexUnavailable, match="is full"):
                 await redis_index.heads(["q"])
         finally:
             client.config_set("maxmemory", 0)
