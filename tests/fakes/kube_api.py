@@ -14,7 +14,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -30,7 +30,7 @@ from tests.fakes.watching import WatchStream
 
 BUILT_IN = (
     r.JOBS, r.PODS, r.NODES, r.SECRETS, r.CONFIGMAPS, r.NAMESPACES, r.LEASES, r.EVENTS,
-    r.LIMIT_RANGES, r.PRIORITY_CLASSES, r.RUNTIME_CLASSES, r.CRDS,
+    r.LIMIT_RANGES, r.RESOURCE_QUOTAS, r.PRIORITY_CLASSES, r.RUNTIME_CLASSES, r.CRDS,
 )  # fmt: skip
 CUSTOM = (
     r.WORKLOADS, r.CLUSTER_QUEUES, r.LOCAL_QUEUES, r.RESOURCE_FLAVORS, r.COHORTS,
@@ -78,7 +78,7 @@ class FakeKube(httpx.AsyncBaseTransport):
         self.silent = False
         """Cut off: new requests are refused, open watches say nothing. See `cut`, `heal`."""
         self._faults: list[Fault] = []
-        self._streams: set[WatchStream] = set()
+        self._streams: dict[WatchStream, None] = {}
         self._pages: dict[str, list[Json]] = {}
         for name in namespaces:
             self.create(r.NAMESPACES, {"metadata": {"name": name}})
@@ -178,7 +178,7 @@ class FakeKube(httpx.AsyncBaseTransport):
         try:
             response = self._answer(request)
         except Refused as refused:
-            response = _refusal(refused.code, refused.reason, refused.message)
+            response = refusal(refused.code, refused.reason, refused.message)
         if fault:
             raise httpx.ReadError("the answer was lost", request=request)
         return response
@@ -191,7 +191,7 @@ class FakeKube(httpx.AsyncBaseTransport):
                 async with asyncio.timeout(request.extensions["timeout"]["read"]):
                     await asyncio.Event().wait()
             raise httpx.ReadTimeout("timed out", request=request)
-        response = _refusal(fault.status, "", "injected fault")
+        response = refusal(fault.status, "", "injected fault")
         if fault.retry_after is not None:
             response.headers["Retry-After"] = str(fault.retry_after)
         return response
@@ -211,7 +211,7 @@ class FakeKube(httpx.AsyncBaseTransport):
             case "GET" if name:
                 return httpx.Response(200, json=self.objects.get(res, (namespace, name)))
             case "GET" if query.get("watch"):
-                return self._watch(res, namespace, query)
+                return self._watch(res, namespace, query, request.extensions.get("hold"))
             case "GET":
                 return httpx.Response(200, json=self._list(res, namespace, query))
             case "POST" if not name:
@@ -311,18 +311,25 @@ class FakeKube(httpx.AsyncBaseTransport):
             "items": shown,
         }
 
-    def _watch(self, res: Resource, namespace: str, query: dict[str, str]) -> httpx.Response:
+    def _watch(
+        self,
+        res: Resource,
+        namespace: str,
+        query: dict[str, str],
+        hold: Callable[[], Awaitable[None]] | None,
+    ) -> httpx.Response:
         matches = self._select(query, namespace)
-        stream = WatchStream(self, res, matches, query)
-        self._streams.add(stream)
+        stream = WatchStream(self, res, matches, query, hold)
+        self._streams[stream] = None
         return httpx.Response(200, stream=stream)
 
     def forget(self, stream: WatchStream) -> None:
         """A watch ended."""
-        self._streams.discard(stream)
+        self._streams.pop(stream, None)
 
 
-def _refusal(code: int, reason: str, message: str) -> httpx.Response:
+def refusal(code: int, reason: str, message: str) -> httpx.Response:
+    """An error as the server answers it."""
     if message == "404 page not found":
         return httpx.Response(404, content=message.encode())
     status = {"kind": "Status", "status": "Failure", "code": code, "message": message}

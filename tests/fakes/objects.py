@@ -13,6 +13,7 @@ from tests.fakes import job_rules
 from tests.fakes.patches import Json, Refused
 
 Key = tuple[str, str]
+FOREGROUND = "foregroundDeletion"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class Objects:
         self.history: list[Change] = []
         self.data: dict[Resource, dict[Key, Json]] = {}
         self.listeners: list[Callable[[], None]] = []
+        self.followers: dict[Resource, list[Callable[[], None]]] = {}
+        """As listeners, of the changes of one type."""
+        self.blocked: Callable[[Resource, Json], bool] = lambda res, obj: False
+        """Whether something outside this store (pods of a model) has to go before an object whose
+        deletion is a Foreground one; whoever says so takes the finalizer away afterwards."""
         self._clock = clock
         self._with_status = with_status
 
@@ -99,6 +105,8 @@ class Objects:
         if options.get("propagationPolicy") == "Orphan":
             for other, name, obj in dependents:
                 self._strip_owner(other, name, obj, old["metadata"]["uid"])
+        if options.get("propagationPolicy") == "Foreground" and self.blocked(res, old):
+            old = self._block(res, key, old)
         if old["metadata"].get("finalizers"):
             if old["metadata"].get("deletionTimestamp"):
                 return old
@@ -106,6 +114,17 @@ class Objects:
             new["metadata"].update(deletionTimestamp=self._now(), deletionGracePeriodSeconds=0)
             return self._store(res, key, old, new)
         return self._remove(res, key, old)
+
+    def _block(self, res: Resource, key: Key, old: Json) -> Json:
+        """Add the finalizer of a deletion that waits for its dependents; it counts as no write."""
+        meta = old["metadata"]
+        if FOREGROUND in meta.get("finalizers", ()):
+            return old
+        held = [*meta.get("finalizers", ()), FOREGROUND]
+        blocked = {**old, "metadata": {**meta, "finalizers": held}}
+        if not meta.get("deletionTimestamp"):
+            return blocked
+        return self._store(res, key, old, copy.deepcopy(blocked))
 
     def _remove(self, res: Resource, key: Key, last: Json) -> Json:
         old = self.data[res].pop(key)
@@ -185,7 +204,7 @@ class Objects:
 
     def _record(self, change: Change) -> None:
         self.history.append(change)
-        for wake in self.listeners:
+        for wake in (*self.followers.get(change.resource, ()), *self.listeners):
             wake()
 
     def _check_namespace(self, namespace: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import httpx
@@ -26,7 +26,10 @@ class WatchStream(httpx.AsyncByteStream):
         res: Resource,
         matches: Callable[[Json], bool],
         query: dict[str, str],
+        hold: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`hold` returns once what there is to say may be said: a slow or frozen connection."""
+        self._hold = hold
         self._fake, self._res, self._matches = fake, res, matches
         self._timeout = float(query.get("timeoutSeconds") or 1800)
         self._wake = asyncio.Event()
@@ -45,7 +48,7 @@ class WatchStream(httpx.AsyncByteStream):
         else:
             later = (n for n, c in enumerate(objects.history) if c.version > int(since))
             self._position = next(later, self._position)
-        objects.listeners.append(self.wake)
+        objects.followers.setdefault(res, []).append(self.wake)
 
     def wake(self) -> None:
         """Look again at what there is to say."""
@@ -68,11 +71,13 @@ class WatchStream(httpx.AsyncByteStream):
                 return
         deadline = asyncio.get_running_loop().time() + self._timeout
         while True:
+            if self._hold is not None:
+                await self._hold()
+            self._wake.clear()  # before looking: what happens while lines are read is news again
             if self._dropped:
                 raise httpx.ReadError("the watch was dropped")
-            self._wake.clear()  # before looking: what happens while lines are read is news again
-            for line in self._news():
-                yield line
+            if lines := self._news():
+                yield b"".join(lines)
             left = deadline - asyncio.get_running_loop().time()
             try:
                 async with asyncio.timeout(left):  # wait_for can lose a cancellation
@@ -119,9 +124,9 @@ class WatchStream(httpx.AsyncByteStream):
         return _line("BOOKMARK", {"metadata": {"resourceVersion": version}})
 
     async def aclose(self) -> None:
-        listeners = self._fake.objects.listeners
-        if self.wake in listeners:
-            listeners.remove(self.wake)
+        followers = self._fake.objects.followers[self._res]
+        if self.wake in followers:
+            followers.remove(self.wake)
         self._fake.forget(self)
 
 

@@ -1,0 +1,71 @@
+"""`python -m bench.dst --seeds A..B [--jobs N]`, or `--trace SEED`."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+from bench.dst.run import Outcome, run_seed
+
+CHUNK = 5
+
+
+def _seeds(text: str) -> range:
+    first, _, last = text.partition("..")
+    return range(int(first), int(last or first) + 1)
+
+
+def _one(seed: int) -> Outcome:
+    outcome = run_seed(seed)
+    gc.collect()
+    return outcome
+
+
+def _outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
+    if jobs == 1:
+        yield from map(_one, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(_one, seeds, chunksize=CHUNK)
+
+
+def main() -> int:
+    """Exit code 1 if any invariant is violated."""
+    parser = argparse.ArgumentParser(prog="bench.dst", description=__doc__)
+    parser.add_argument("--seeds", type=_seeds, default=range(1, 201), metavar="A..B")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
+    parser.add_argument("--trace", type=int, metavar="SEED", help="print what happens in one")
+    arguments = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # sets of texts have an order: always the same
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "bench.dst", *sys.argv[1:]])
+    if arguments.trace is not None:
+        outcome = run_seed(arguments.trace, traced=True)
+        print("\n".join(outcome.notes))
+        return _report(outcome)
+    started, bad, held, virtual = time.monotonic(), 0, 0, 0.0
+    for outcome in _outcomes(arguments.seeds, arguments.jobs):
+        bad += _report(outcome)
+        held += outcome.tier_held
+        virtual += outcome.virtual_s
+    took = time.monotonic() - started
+    print(
+        f"{len(arguments.seeds)} seeds, {virtual / 3600:.0f} virtual hours in {took:.0f} s:"
+        f" {bad} with violations, {held} within the limits of their tier"
+    )
+    return 1 if bad else 0
+
+
+def _report(outcome: Outcome) -> int:
+    for line in outcome.violations:
+        print(f"seed {outcome.seed}: {line}", flush=True)
+    return 1 if outcome.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

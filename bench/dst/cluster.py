@@ -1,0 +1,236 @@
+"""One worker cluster: a fake API server, with the Job controller, scheduler and kubelet of it.
+
+The controller works on what its own watch told it, some time ago, and writes statuses that the
+API server accepts (tests.fakes.job_rules). Nobody's clock but true time is used.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bench.dst.clock import EPOCH, VirtualLoop
+from bench.dst.truth import Run, Truth
+from federation.api.names import Mirror
+from federation.edge.resources import JOBS
+from federation.jobs import batch_job
+from tests.fakes.kube_api import FakeKube
+from tests.fakes.objects import FOREGROUND
+
+Json = dict[str, Any]
+Key = tuple[str, str]
+
+
+@dataclass
+class Pods:
+    """The pods of one Job, which start and end together. `run` is set while containers run."""
+
+    count: int
+    run: Run | None = None
+    stopping: bool = False
+    done: str = ""
+
+
+class Cluster:
+    """`guard` says whether containers of a copy have to be dead now (the node guard)."""
+
+    def __init__(self, name: str, loop: VirtualLoop, truth: Truth, rng: random.Random) -> None:
+        self.name, self.loop, self.truth, self.rng = name, loop, truth, rng
+        self.fake = FakeKube(clock=lambda: datetime.fromtimestamp(EPOCH + loop.now, UTC))
+        self.fake.objects.followers.setdefault(JOBS, []).append(self._changed)
+        self.fake.objects.blocked = self._has_pods
+        self.lag = (0.05, 0.4)
+        """Of the controller's watch, in seconds."""
+        self.start_lag = (0.2, 2.0)
+        self.guard: Callable[[str], bool] = lambda policy: False
+        self._seen = 0
+        self._cache: dict[Key, Json] = {}
+        self._pods: dict[str, Pods] = {}
+
+    # The controller's watch
+
+    def _changed(self) -> None:
+        history = self.fake.objects.history
+        for change in history[self._seen :]:
+            if change.resource == JOBS:
+                self.loop.later(self.rng.uniform(*self.lag), self._learn, change.old, change.new)
+        self._seen = len(history)
+
+    def _learn(self, old: Json | None, new: Json | None) -> None:
+        meta = (new or old or {})["metadata"]
+        key = (meta["namespace"], meta["name"])
+        known = self._cache.get(key)
+        if known is not None and _version(known) > int(meta["resourceVersion"]):
+            return  # it has read on already
+        if new is None:
+            if known is not None and known["metadata"]["uid"] == meta["uid"]:
+                del self._cache[key]
+            self._stop(meta["uid"])
+            return
+        if known is not None and known["metadata"]["uid"] != meta["uid"]:
+            self._stop(known["metadata"]["uid"])
+        self._cache[key] = new
+        self._sync(key)
+
+    # The controller
+
+    def _sync(self, key: Key) -> None:
+        job = self._cache.get(key)
+        if job is None or batch_job.finished(job.get("status") or {}):
+            return
+        meta, uid = job["metadata"], job["metadata"]["uid"]
+        pods = self._pods.get(uid)
+        if meta.get("deletionTimestamp"):
+            self._stop(uid)
+            if uid not in self._pods:
+                self._finalize(key, job)
+        elif job["spec"].get("suspend"):
+            if pods is not None and not pods.done:
+                self._stop(uid)
+            self._show(key, job)
+        else:
+            if pods is None:
+                self._pods[uid] = Pods(_count(job))
+                self.loop.later(self.rng.uniform(*self.start_lag), self._start, key, uid)
+            self._show(key, job)
+
+    def _show(self, key: Key, job: Json) -> None:
+        """Write the status, unless the Job is not any more what it was decided on: then the news of
+        that is on its way.
+        """
+        status, now = job.get("status") or {}, self._stamp()
+        pods, suspended = self._pods.get(job["metadata"]["uid"]), bool(job["spec"].get("suspend"))
+        running = pods is not None and not pods.stopping and not pods.done
+        new: Json = {
+            "active": pods.count if pods and running else None,
+            "ready": pods.count if pods and running and pods.run else 0,
+            "terminating": pods.count if pods and pods.stopping else 0,
+        }
+        if (not suspended or (pods and pods.done)) and not status.get("startTime"):
+            new["startTime"] = now
+        said = {c["type"]: c for c in status.get("conditions") or ()}
+        if suspended or "Suspended" in said:
+            said["Suspended"] = _condition("Suspended", suspended, said.get("Suspended"), now)
+        if pods is not None and pods.done:
+            first = "SuccessCriteriaMet" if pods.done == "Complete" else "FailureTarget"
+            for kind in (first, pods.done):
+                said[kind] = _condition(kind, True, None, now)
+            new["active"] = None
+            counter = "succeeded" if pods.done == "Complete" else "failed"
+            new[counter] = pods.count
+            if pods.done == "Complete":
+                new["completionTime"] = now
+        new["conditions"] = list(said.values())
+        if any(status.get(k) != v for k, v in new.items() if v or status.get(k)):
+            self._write(key, job, {"status": new})
+
+    def _write(self, key: Key, job: Json, patch: Json) -> None:
+        stored = self.fake.objects.data.get(JOBS, {}).get(key)
+        if stored is None or _version(stored) != _version(job):
+            return
+        self._cache[key] = self.fake.merge(JOBS, key[1], patch, key[0], status=True)
+
+    def _finalize(self, key: Key, job: Json) -> None:
+        stored = self.fake.objects.data.get(JOBS, {}).get(key)
+        if stored is None or stored["metadata"]["uid"] != job["metadata"]["uid"]:
+            return
+        held = stored["metadata"].get("finalizers") or []
+        if FOREGROUND in held:
+            left = [name for name in held if name != FOREGROUND] or None
+            self.fake.merge(JOBS, key[1], {"metadata": {"finalizers": left}}, key[0])
+
+    def _has_pods(self, res: Any, obj: Json) -> bool:
+        return res == JOBS and obj["metadata"]["uid"] in self._pods
+
+    # Scheduler and kubelet
+
+    def _start(self, key: Key, uid: str) -> None:
+        pods = self._pods.get(uid)
+        if pods is None or pods.stopping or pods.done:
+            return
+        job = self._cache[key]
+        notes = job["metadata"].get("annotations") or {}
+        local = notes.get(Mirror.LOCAL_UID.value, uid)
+        traits = self.truth.traits[local]
+        if self.guard(traits.policy):
+            self.loop.later(1.0, self._start, key, uid)  # the guard lets nothing live
+            return
+        attempt = int(notes.get(Mirror.ATTEMPT.value, "0"))
+        amount = pods.count * traits.amount
+        pods.run = Run(local, attempt, self.name, uid, amount, self.loop.now)
+        self.truth.begin(pods.run)
+        self.loop.later(traits.duration, self._done, key, uid, pods.run)
+        self._sync(key)
+
+    def _done(self, key: Key, uid: str, run: Run) -> None:
+        pods = self._pods.get(uid)
+        if pods is None or pods.run is not run or pods.stopping:
+            return
+        pods.done = self.truth.traits[run.local_uid].outcome
+        self.truth.end(run, self.loop.now, pods.done)
+        self.loop.later(self.rng.uniform(*self.lag), self._after, key, uid)
+
+    def _after(self, key: Key, uid: str) -> None:
+        """The controller has heard of the end of pods."""
+        job = self._cache.get(key)
+        pods = self._pods.get(uid)
+        if job is None or job["metadata"]["uid"] != uid:
+            self._pods.pop(uid, None)
+        elif pods is not None and pods.done and not job["metadata"].get("deletionTimestamp"):
+            self._show(key, job)
+            stored = self._cache[key]
+            if batch_job.finished(stored.get("status") or {}):
+                del self._pods[uid]
+            else:  # it was changed meanwhile
+                self.loop.later(self.rng.uniform(*self.lag), self._after, key, uid)
+        else:
+            self._pods.pop(uid, None)
+            self._sync(key)
+
+    def _stop(self, uid: str) -> None:
+        """Delete the pods: SIGTERM, and they end."""
+        pods = self._pods.get(uid)
+        if pods is None or pods.stopping:
+            return
+        pods.stopping = True
+        if pods.run is None or pods.done:
+            self.loop.later(0.0, self._gone, uid)
+            return
+        self.loop.later(self.truth.traits[pods.run.local_uid].exits, self._gone, uid)
+
+    def _gone(self, uid: str) -> None:
+        pods = self._pods.pop(uid)
+        if pods.run is not None and not pods.done:
+            self.truth.end(pods.run, self.loop.now)
+        for key, job in self._cache.items():
+            if job["metadata"]["uid"] == uid:
+                self.loop.later(self.rng.uniform(*self.lag), self._sync, key)
+
+    def kill(self, policies: tuple[str, ...]) -> None:
+        """The node guard kills the containers of copies with one of these policies."""
+        for uid, pods in self._pods.items():
+            if pods.run is not None and not pods.done and not pods.stopping:
+                if self.truth.traits[pods.run.local_uid].policy in policies:
+                    self._stop(uid)
+
+    def _stamp(self) -> str:
+        moment = datetime.fromtimestamp(EPOCH + self.loop.now, UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _condition(kind: str, true: bool, old: Json | None, now: str) -> Json:
+    status = str(true)
+    if old is not None and old["status"] == status:
+        return old
+    return {"type": kind, "status": status, "reason": "", "message": "", "lastTransitionTime": now}
+
+
+def _count(job: Json) -> int:
+    return int(job["spec"].get("parallelism", 1))
+
+
+def _version(job: Json) -> int:
+    return int(job["metadata"]["resourceVersion"])

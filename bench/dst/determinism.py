@@ -1,0 +1,61 @@
+"""For the length of a run: every source of time and chance of the programs comes from the seed."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as real
+import random
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from bench.dst.clock import VirtualLoop
+from federation.edge import informer, services
+
+_PROGRAMS = ("federation.", "manager.", "worker_agent.")
+_Random = random.Random
+
+
+@contextlib.contextmanager
+def deterministic(loop: VirtualLoop, seed: int) -> Iterator[None]:
+    """Within: time.*, datetime.now, uuid4 and unseeded generators are the simulation's."""
+    chance = _Random(f"chance-{seed}")
+
+    class Seeded(_Random):
+        """A generator of which nobody said where it starts."""
+
+        def __init__(self, x: Any = None) -> None:
+            super().__init__(chance.getrandbits(64) if x is None else x)
+
+    class Moment(real.datetime):
+        """`now` is virtual."""
+
+        @classmethod
+        def now(cls, tz: real.tzinfo | None = None) -> Any:
+            return real.datetime.fromtimestamp(loop.wall(), tz)
+
+    def timing() -> informer.Timing:
+        return _TIMING(clock=loop.time, rng=Seeded())
+
+    def reading(clock: int) -> float:
+        return loop.wall() if clock == time.CLOCK_REALTIME else loop.time()
+
+    with contextlib.ExitStack() as stack:
+        enter = stack.enter_context
+        for name, function in (("time", loop.wall), ("monotonic", loop.time)):
+            enter(mock.patch.object(time, name, function))
+        enter(mock.patch.object(time, "clock_gettime", reading))
+        enter(mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=chance.getrandbits(128))))
+        enter(mock.patch.object(random, "Random", Seeded))
+        enter(mock.patch.object(informer, "Timing", timing))
+        enter(mock.patch.object(services, "exit_soon", lambda seconds=0.0: None))
+        for name, module in list(sys.modules.items()):
+            if name.startswith(_PROGRAMS) and getattr(module, "datetime", None) is real.datetime:
+                enter(mock.patch.object(module, "datetime", Moment))
+        yield
+
+
+_TIMING = informer.Timing

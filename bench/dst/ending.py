@@ -1,0 +1,98 @@
+"""What must hold once the faults are over and everything had its time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.dst.records import usage
+from bench.dst.world import World
+from federation.api import record as records
+from federation.api.names import Label, Mirror
+from federation.edge.resources import JOBS, WORKLOADS
+from federation.jobs import batch_job
+
+Json = dict[str, Any]
+
+
+def at_peace(world: World) -> bool:
+    """Whether every job that somebody wants is finished, and nothing of it is left on workers."""
+    if any(_open(job) for job in world.home.items(JOBS)):
+        return False
+    return not any(_copies(world)) and all(p.task is not None for p in world.programs)
+
+
+def end_checks(world: World) -> None:
+    """Violations that show at the end."""
+    _check_jobs(world)
+    _check_copies(world)
+    manager = world.manager.manager
+    if manager is None:
+        return
+    held = usage(world.home)
+    tree = manager.scheduler.snapshot.tree
+    for queue in world.quotas:
+        charged = sum(tree.usage(queue).values())
+        if charged != held.get(queue, 0):
+            text = f"{charged} charged to {queue}, {held.get(queue, 0)} bound"
+            world.violate("usage", text)
+    if world.home.silent or manager.problem():
+        world.violate("converges", f"the manager says: {manager.problem()}")
+    left = {uid: state for uid, state in manager.controller.states.items() if state.bound}
+    wanted = {obj["metadata"]["uid"] for obj in world.home.items(JOBS) if _open(obj)}
+    if left.keys() - wanted:
+        world.violate("usage", f"bound for nobody: {left.keys() - wanted}")
+
+
+def _check_jobs(world: World) -> None:
+    stored = {obj["metadata"]["uid"]: obj for obj in world.home.items(JOBS)}
+    for uid, traits in world.truth.traits.items():
+        job = stored.get(uid)
+        if traits.gone:
+            continue
+        if job is None:
+            world.violate("lost", f"{traits.name} is not there any more")
+        elif _open(job):
+            world.violate("lost", f"{traits.name} has not finished: {_why(world, uid)}")
+    for obj in world.home.items(WORKLOADS):
+        if records.owner_uid(obj) not in stored:
+            world.violate("traceable", f"Workload {obj['metadata']['name']} without a Job")
+
+
+def _check_copies(world: World) -> None:
+    stored = {obj["metadata"]["uid"] for obj in world.home.items(JOBS)}
+    for cluster, copy in _copies(world):
+        notes = copy["metadata"].get("annotations") or {}
+        name = copy["metadata"]["name"]
+        uid = notes.get(Mirror.LOCAL_UID.value, "")
+        if uid not in stored:
+            world.violate("traceable", f"copy {name} on {cluster} belongs to no Job")
+        elif batch_job.finished(copy.get("status") or {}):
+            world.violate("traceable", f"finished copy {name} is left on {cluster}")
+    for runs in world.truth.live.values():
+        for run in runs:
+            name = world.truth.traits[run.local_uid].name
+            job = world.people.job(name)
+            if job is None or not _open(job):
+                world.violate("orphan", f"{name} still runs on {run.cluster}")
+
+
+def _copies(world: World) -> list[tuple[str, Json]]:
+    return [
+        (name, job)
+        for name, cluster in world.clusters.items()
+        for job in cluster.fake.items(JOBS)
+        if Label.MULTIKUEUE_ORIGIN.value in (job["metadata"].get("labels") or {})
+    ]
+
+
+def _open(job: Json) -> bool:
+    return not batch_job.finished(job.get("status") or {})
+
+
+def _why(world: World, uid: str) -> str:
+    for obj in world.home.items(WORKLOADS):
+        if records.owner_uid(obj) == uid:
+            record = records.read_record(obj)
+            where = record.binding or "not bound"
+            return f"active={record.active} {where} {record.reason}: {record.message}"
+    return "it has no Workload"

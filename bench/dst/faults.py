@@ -1,0 +1,205 @@
+"""Faults: drawn from the seed, each with a beginning and an end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from bench.dst.programs import Program
+from bench.dst.world import World
+from tests.fakes.links import Link
+
+LONGEST_S = 240.0
+
+
+class Faults:
+    """Plans faults within a span of time; after it none is left. What goes wrong is written to the
+    log of the world.
+    """
+
+    def __init__(self, world: World, rng: random.Random, until: float) -> None:
+        self.world, self.rng, self.until = world, rng, until
+        self.kinds: list[tuple[int, Callable[[float, float], str]]] = [
+            (6, self.crash_manager),
+            (3, self.crash_agent),
+            (4, self.cut_manager),
+            (3, self.cut_lease),
+            (2, self.isolate),
+            (3, self.unwell),
+            (3, self.lossy),
+            (3, self.lag),
+            (1, self.slow),
+            (2, self.drop_watches),
+            (2, self.redis),
+            (1, self.jump),
+            (2, self.home_away),
+        ]
+
+    def plan(self, count: int) -> None:
+        """Draw so many faults."""
+        weights = [weight for weight, _ in self.kinds]
+        for _ in range(count):
+            (_, kind), = self.rng.choices(self.kinds, weights)
+            start = self.rng.uniform(5, self.until - 10)
+            longest = min(LONGEST_S, self.until - start)
+            lasts = min(longest, self.rng.choice((self.rng.uniform(1, 30), self.rng.uniform(20, 240))))
+            self.world.loop.later(start, self._begin, kind, lasts)
+
+    def _begin(self, kind: Callable[[float, float], str], lasts: float) -> None:
+        text = kind(self.world.loop.now, lasts)
+        self.world.note("FAULT", f"{text} for {lasts:.1f} s")
+
+    def _after(self, lasts: float, end: Callable[[], None], what: str) -> None:
+        def over() -> None:
+            self.world.note("FAULT", f"over: {what}")
+            end()
+
+        self.world.loop.later(lasts, over)
+
+    def _cluster(self) -> str:
+        return self.rng.choice(self.world.names)
+
+    # Programs
+
+    def crash_manager(self, now: float, lasts: float) -> str:
+        """Killed after some more writes, maybe several times."""
+        return self._crash(self.world.manager, min(lasts, 60))
+
+    def crash_agent(self, now: float, lasts: float) -> str:
+        """The same of an agent; it is back soon."""
+        return self._crash(self.world.agents[self._cluster()], min(lasts, 5))
+
+    def _crash(self, program: Program, lasts: float) -> str:
+        program.down_s = self.rng.uniform(0.5, max(1.0, lasts))
+        program.dies_in = self.rng.randint(0, 12)
+        return f"{program.host.name} dies after {program.dies_in} more writes"
+
+    def jump(self, now: float, lasts: float) -> str:
+        """Somebody sets a wall clock, and sets it right again."""
+        host = self.rng.choice(self.world.programs).host
+        host.wall = self.rng.choice((-600.0, 600.0, -30.0, 30.0))
+
+        def end() -> None:
+            host.wall = 0.0
+
+        self._after(lasts, end, f"clock of {host.name}")
+        return f"wall clock of {host.name} jumps by {host.wall:.0f} s"
+
+    # The network
+
+    def _cut(self, links: list[Link], lasts: float, what: str) -> str:
+        both = self.rng.random() < 0.6
+        to_server, to_client = (False, False) if both else (self.rng.random() < 0.5, False)
+        for link in links:
+            link.set_open(to_server, to_client)
+            link.late_rate = 0.3
+
+        def end() -> None:
+            for link in links:
+                link.set_open(True, True)
+                link.late_rate = 0.0
+
+        self._after(lasts, end, what)
+        return f"{what} cut {'both ways' if not to_server else 'on the way back'}"
+
+    def cut_manager(self, now: float, lasts: float) -> str:
+        """The manager does not reach a cluster; its agent reaches the management cluster."""
+        name = self._cluster()
+        return self._cut([self.world.manager.links[name]], lasts, f"manager-{name}")
+
+    def cut_lease(self, now: float, lasts: float) -> str:
+        """An agent does not reach the management cluster; the manager reaches its cluster."""
+        name = self._cluster()
+        return self._cut([self.world.agents[name].links["lease"]], lasts, f"lease-{name}")
+
+    def isolate(self, now: float, lasts: float) -> str:
+        """A cluster is cut off altogether."""
+        name = self._cluster()
+        links = [self.world.manager.links[name], self.world.agents[name].links["lease"]]
+        return self._cut(links, lasts, f"cluster {name}")
+
+    def home_away(self, now: float, lasts: float) -> str:
+        """The management API server does not answer anybody."""
+        links = [self.world.manager.links[""]]
+        links += [agent.links["lease"] for agent in self.world.agents.values()]
+        return self._cut(links, min(lasts, 60), "management cluster")
+
+    def _some_link(self) -> tuple[str, Link]:
+        program = self.rng.choice([self.world.manager, *self.world.programs])
+        name = self.rng.choice(sorted(program.links))
+        return f"{program.host.name} to {name or 'home'}", program.links[name]
+
+    def unwell(self, now: float, lasts: float) -> str:
+        """A server answers some requests with errors."""
+        name, link = self._some_link()
+        link.refuse, link.refuse_rate = (429, 500, 503, 504), self.rng.choice((0.1, 0.5, 1.0))
+        lasts = min(lasts, 8.0) if "local" in name else lasts
+
+        def end() -> None:
+            link.refuse_rate = 0.0
+
+        self._after(lasts, end, name)
+        return f"{name}: errors"
+
+    def lossy(self, now: float, lasts: float) -> str:
+        """Writes are carried out and the answers lost."""
+        name, link = self._some_link()
+        link.lose_rate = self.rng.choice((0.1, 0.3))
+
+        def end() -> None:
+            link.lose_rate = 0.0
+
+        self._after(min(lasts, 30) if "local" in name else lasts, end, name)
+        return f"{name}: answers are lost"
+
+    def lag(self, now: float, lasts: float) -> str:
+        """Watches are behind."""
+        name, link = self._some_link()
+        link.watch_lag = self.rng.choice((1.0, 5.0, 60.0))
+        if "local" in name:
+            link.watch_lag = min(link.watch_lag, 5.0)
+
+        def end() -> None:
+            link.watch_lag = 0.0
+
+        self._after(lasts, end, name)
+        return f"{name}: watches are up to {link.watch_lag:.0f} s behind"
+
+    def slow(self, now: float, lasts: float) -> str:
+        """Every request takes seconds."""
+        name, link = self._some_link()
+        link.latency = (0.1, 3.0)
+
+        def end() -> None:
+            link.latency = (0.0005, 0.004)
+
+        self._after(min(lasts, 60), end, name)
+        return f"{name}: slow"
+
+    def drop_watches(self, now: float, lasts: float) -> str:
+        """A server breaks all watches, and has forgotten its history maybe."""
+        name = self.rng.choice(["", *self.world.names])
+        fake = self.world.clusters[name].fake if name else self.world.home
+        if self.rng.random() < 0.5:
+            fake.compact()
+        fake.drop_watches()
+        return f"watches of {name or 'home'} are dropped"
+
+    # Redis
+
+    def redis(self, now: float, lasts: float) -> str:
+        """Redis is wiped, rolled back, away or slow."""
+        index = self.world.index
+        kind = self.rng.choice(("lose", "roll back", "down", "slow"))
+        if kind == "lose":
+            index.lose()
+        elif kind == "roll back":
+            index.replicate()
+            self.world.loop.later(min(lasts, 10), index.roll_back)
+        elif kind == "down":
+            index.down = True
+            self._after(lasts, lambda: setattr(index, "down", False), "redis down")
+        else:
+            index.slow = 1.0
+            self._after(lasts, lambda: setattr(index, "slow", 0.003), "redis slow")
+        return f"redis: {kind}"

@@ -1,0 +1,149 @@
+"""People: they submit Jobs, and change their minds."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from bench.dst.truth import Traits, Truth
+from federation.api.names import KUEUE_API, Label, Option
+from federation.edge.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
+from federation.jobs import batch_job
+from tests.fakes.kube_api import FakeKube
+
+Json = dict[str, Any]
+QUEUES = ("one", "two")
+NAMESPACE = "team"
+
+
+def custom(kind: str, name: str, spec: Json, namespace: str = "") -> Json:
+    """An object of Kueue's API."""
+    meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": KUEUE_API, "kind": kind, "metadata": meta, "spec": spec}
+
+
+def queues(fake: FakeKube, nominal: dict[str, int], preemption: str, strategy: str) -> None:
+    """Two ClusterQueues in a cohort, and a LocalQueue of the same name for each."""
+    if not any(n["metadata"]["name"] == NAMESPACE for n in fake.items(NAMESPACES)):
+        fake.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    fake.create(RESOURCE_FLAVORS, custom("ResourceFlavor", "f", {}))
+    for name, amount in nominal.items():
+        quota = {"name": "gpu", "nominalQuota": amount}
+        group = {"coveredResources": ["gpu"], "flavors": [{"name": "f", "resources": [quota]}]}
+        rules = {
+            "resourceGroups": [group],
+            "namespaceSelector": {},
+            "cohortName": "all",
+            "queueingStrategy": strategy,
+            "preemption": {"withinClusterQueue": preemption, "reclaimWithinCohort": preemption},
+        }
+        fake.create(CLUSTER_QUEUES, custom("ClusterQueue", name, rules))
+        fake.create(LOCAL_QUEUES, custom("LocalQueue", name, {"clusterQueue": name}, NAMESPACE))
+    for name, value in (("low", -5), ("high", 5)):
+        body = {"metadata": {"name": name}, "value": value}
+        fake.create(WORKLOAD_PRIORITY_CLASSES, body)
+
+
+class People:
+    """What they do on the management cluster, at moments that the plan of the run names."""
+
+    def __init__(self, home: FakeKube, truth: Truth, rng: random.Random) -> None:
+        self.home, self.truth, self.rng = home, truth, rng
+        self.uids: dict[str, str] = {}
+
+    def submit(self, number: int) -> str:
+        """Create a Job; its name."""
+        rng, name = self.rng, f"j{number:02}"
+        pods = rng.choice((1, 1, 1, 2))
+        policy = rng.choice(("stop", "stop", "stop", "stop", "keep", "duplicate-ok"))
+        traits = Traits(
+            name,
+            rng.choice((1, 1, 2)),
+            rng.choice((rng.uniform(2, 20), rng.uniform(20, 200))),
+            rng.choice(("Complete",) * 7 + ("Failed",)),
+            rng.choice((0.2, rng.uniform(0, 20))),
+            policy,
+        )
+        made = self.home.create(JOBS, self._manifest(traits, pods))
+        uid = made["metadata"]["uid"]
+        self.uids[name] = uid
+        self.truth.traits[uid] = traits
+        return name
+
+    def _manifest(self, traits: Traits, pods: int) -> Json:
+        rng = self.rng
+        labels = {Label.QUEUE_NAME.value: rng.choice(QUEUES)}
+        if (of := rng.choice(("", "", "low", "high"))) != "":
+            labels[Label.PRIORITY_CLASS.value] = of
+        notes = {}
+        if traits.policy != "stop" or rng.random() < 0.5:
+            notes[Option.ON_DISCONNECT.value] = traits.policy
+        requests = {"gpu": str(traits.amount)}
+        container = {"name": "c", "image": "i", "resources": {"requests": requests}}
+        pod = {"restartPolicy": "Never", "containers": [container]}
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": traits.name,
+                "namespace": NAMESPACE,
+                "labels": labels,
+                "annotations": notes,
+            },
+            "spec": {
+                "suspend": True,
+                "parallelism": pods,
+                "completions": pods,
+                "backoffLimit": 0,
+                "managedBy": batch_job.MANAGED_BY,
+                "template": {"spec": pod | {"terminationGracePeriodSeconds": 20}},
+            },
+        }
+
+    def job(self, name: str) -> Json | None:
+        """A Job as it is stored."""
+        return self.home.objects.data.get(JOBS, {}).get((NAMESPACE, name))
+
+    def workload(self, name: str) -> Json | None:
+        """The Workload of a Job."""
+        uid = self.uids[name]
+        for obj in self.home.objects.data.get(WORKLOADS, {}).values():
+            if any(o["uid"] == uid for o in obj["metadata"].get("ownerReferences", ())):
+                return obj
+        return None
+
+    def delete(self, name: str) -> str:
+        """Somebody deletes a Job."""
+        if self.job(name) is not None:
+            self.truth.traits[self.uids[name]].gone = True
+            self.home.objects.delete(JOBS, (NAMESPACE, name), {"propagationPolicy": "Background"})
+        return name
+
+    def change_priority(self, name: str) -> str:
+        """Somebody gives a Job another priority."""
+        if self.job(name) is not None:
+            labels = {Label.PRIORITY_CLASS.value: self.rng.choice(("low", "high"))}
+            self.home.merge(JOBS, name, {"metadata": {"labels": labels}}, NAMESPACE)
+        return name
+
+    def switch(self, name: str, active: bool) -> str:
+        """Somebody sets spec.active of the Workload."""
+        if (found := self.workload(name)) is not None:
+            key = found["metadata"]["name"]
+            self.home.merge(WORKLOADS, key, {"spec": {"active": active}}, NAMESPACE)
+        return name
+
+    def unsuspend(self, name: str) -> str:
+        """Somebody starts a Job past the queue."""
+        job = self.job(name)
+        if job is not None and not batch_job.finished(job.get("status") or {}):
+            self.home.merge(JOBS, name, {"spec": {"suspend": False}}, NAMESPACE)
+        return name

@@ -1,0 +1,170 @@
+"""The programs under test as the simulation runs them: started, killed at any request, restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+from bench.dst.clock import HOST, Host, VirtualLoop
+from bench.dst.cluster import Cluster
+from federation.core.policies import Policies
+from federation.core.queueing import PendingIndex
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import Endpoint
+from manager.app import Manager
+from manager.cluster_worker import ClusterWorker
+from manager.local_runtime import _TaskHandle
+from manager.protocol import ClusterSpec, WorkerHandle
+from tests.fakes.kube_api import FakeKube
+from tests.fakes.links import Link
+from worker_agent.__main__ import run as run_agent
+from worker_agent.heartbeat import Heartbeat
+from worker_agent.settings import AgentSettings
+from worker_agent.state import Settings
+
+ORIGIN = "origin"
+Json = dict[str, Any]
+
+
+class Program:
+    """A process that is restarted when it ends. `links` are its connections, by server name; they
+    outlive it, so that a cut does. `crashed` hears of an end that nobody ordered.
+    """
+
+    def __init__(
+        self, loop: VirtualLoop, host: Host, links: dict[str, Link], crashed: Callable[[str], None]
+    ) -> None:
+        self.loop, self.host, self.links, self.crashed = loop, host, links, crashed
+        self.lives = 0
+        self.task: asyncio.Task[None] | None = None
+        self.dies_in: int | None = None
+        """After so many more requests it is killed, between two of them."""
+        self.down_s = 2.0
+        """How long it stays dead then."""
+        self.on_killed: Callable[[], None] = lambda: None
+        for link in links.values():
+            link.on_request = self._request
+
+    async def main(self, links: dict[str, Link]) -> None:
+        """One life of the program."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Begin a life."""
+        if self.task is not None:
+            return
+        self.lives += 1
+        for link in self.links.values():
+            link.dead = False
+        name = f"{self.host.name}/{self.lives}"
+        self.task = self.loop.spawn(self.main(self.links), self.host, name)
+        self.task.add_done_callback(self._ended)
+
+    def kill(self, down_s: float) -> None:
+        """kill -9; started again after some seconds."""
+        if self.task is None or any(link.dead for link in self.links.values()):
+            return
+        for link in self.links.values():
+            link.dead = True
+        self.down_s = down_s
+        self.on_killed()
+        self.task.cancel()
+
+    def _request(self, method: str, path: str, before: bool) -> None:
+        if self.dies_in is None or (method == "GET" and before):
+            return
+        if method != "GET":
+            self.dies_in -= 1
+            if self.dies_in < 0:
+                self.dies_in = None
+                self.kill(self.down_s)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.crashed(f"{self.host.name} crashed: {_innermost(error)!r}")
+        elif not any(link.dead for link in self.links.values()):
+            self.crashed(f"{self.host.name} ended by itself")
+        self.loop.later(self.down_s, self.start)
+
+
+class ManagerProgram(Program):
+    """The manager, with the workers of its clusters in process. Worker `a` is link `a`, the
+    management cluster is link ''.
+    """
+
+    def __init__(self, index: PendingIndex, policies: Policies, *rest: Any) -> None:
+        super().__init__(*rest)
+        self.index, self.policies = index, policies
+        self.manager: Manager | None = None
+
+    async def main(self, links: dict[str, Link]) -> None:
+        """See Program."""
+        client = _client(links[""], "home")
+        runtime = SimRuntime(links)
+        self.manager = Manager(client, self.index, runtime, ORIGIN, self.policies)
+        try:
+            await self.manager.run()
+        finally:
+            await runtime.aclose()
+
+
+class SimRuntime:
+    """As LocalRuntime, over the simulated network."""
+
+    name = "simulation"
+
+    def __init__(self, links: dict[str, Link]) -> None:
+        self._links = links
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, spec: ClusterSpec) -> WorkerHandle:
+        """See Runtime."""
+        worker = ClusterWorker(spec, _client(self._links[spec.name], spec.name))
+        task = asyncio.create_task(worker.run())
+        self._tasks.append(task)
+        return _TaskHandle(worker, task)
+
+    async def aclose(self) -> None:
+        """See Runtime."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class AgentProgram(Program):
+    """The agent of one worker: link `local` to its own API server, `lease` to the management."""
+
+    def __init__(self, cluster: Cluster, rng: random.Random, *rest: Any) -> None:
+        super().__init__(*rest)
+        self.cluster, self.rng = cluster, rng
+        self.heartbeat: Heartbeat | None = None
+
+    async def main(self, links: dict[str, Link]) -> None:
+        """See Program."""
+        name = self.cluster.name
+        settings = AgentSettings.model_construct(cluster=name, listen="")
+        holder = f"agent-{name}-{self.lives}"
+        self.heartbeat = Heartbeat(_client(links["lease"], "home"), name, holder)
+        rules = Settings(clock=self.loop.wall)
+        await run_agent(_client(links["local"], name), self.heartbeat, settings, rules)
+
+
+def _client(link: Link, name: str) -> KubeClient:
+    return KubeClient(Endpoint("https://fake", name=name), transport=link)
+
+
+def link_to(server: FakeKube, rng: random.Random) -> Link:
+    """A connection with its own chance."""
+    return Link(server, random.Random(rng.getrandbits(64)))
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+__all__ = ["HOST", "AgentProgram", "ManagerProgram", "Program", "link_to"]

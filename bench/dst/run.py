@@ -1,0 +1,148 @@
+"""One seed: faults and people for a while, then peace; everything has to end well within a bound."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from bench.dst.clock import Spinning, VirtualLoop
+from bench.dst.determinism import deterministic
+from bench.dst.ending import at_peace, end_checks
+from bench.dst.faults import Faults
+from bench.dst.world import World
+
+TROUBLE_S = 480.0
+SUBMIT_S = 300.0
+BOUND_S = 1500.0
+REST_S = 180.0
+BUSY_MINUTE = 4000
+RESTING_MINUTE = 12
+JOBS = (6, 14)
+
+
+@dataclass
+class Outcome:
+    """What a seed brought: a line per violation, the log if it was traced."""
+
+    seed: int
+    violations: list[str]
+    notes: list[str]
+    virtual_s: float
+    rounds: int
+    tier_held: bool
+
+
+def run_seed(
+    seed: int, *, traced: bool = False, prepare: Callable[[World], None] = lambda world: None
+) -> Outcome:
+    """Run one federation. `prepare` may change the world before it starts (tests of the checks)."""
+    loop = VirtualLoop()
+    try:
+        with deterministic(loop, seed):
+            world = World(loop, seed, traced=traced)
+            _configure_log(world)
+            prepare(world)
+            try:
+                loop.run_until_complete(_live(world, seed))
+            except Spinning as error:
+                world.violate("spins", str(error))
+            finally:
+                world.over = True
+                _stop(loop)
+                structlog.reset_defaults()
+        return Outcome(
+            seed, world.violations, world.notes, loop.now, loop.rounds, world.truth.tier_held
+        )
+    finally:
+        loop.close()
+
+
+async def _live(world: World, seed: int) -> None:
+    rng = random.Random(f"plan-{seed}")
+    people = world.people
+    loop = world.loop
+    world.start()
+    count = rng.randint(*JOBS)
+    for number in range(count):
+        at = rng.choice((rng.uniform(0, 20), rng.uniform(0, SUBMIT_S)))
+        loop.later(at, lambda n: world.note("people", f"submit {people.submit(n)}"), number)
+        _plan_edits(world, rng, f"j{number:02}", at)
+    Faults(world, rng, TROUBLE_S).plan(rng.randint(0, 8))
+    await asyncio.sleep(TROUBLE_S)
+    for program in world.programs:
+        program.dies_in = None
+    world.note("FAULT", "all faults are over")
+    peaceful = TROUBLE_S
+    while not at_peace(world):
+        if loop.now > TROUBLE_S + BOUND_S:
+            break
+        await asyncio.sleep(5)
+        peaceful = loop.now
+    world.note("people", f"at peace since {peaceful:.0f} s")
+    await asyncio.sleep(REST_S)
+    end_checks(world)
+    for minute, requests in world.minutes.items():
+        if requests > BUSY_MINUTE:
+            world.violate("spins", f"{requests} requests in minute {minute}")
+    last = int(loop.now // 60) - 1
+    if world.minutes[last] > RESTING_MINUTE and not world.violations:
+        world.violate("spins", f"{world.minutes[last]} requests in a minute at rest")
+
+
+def _plan_edits(world: World, rng: random.Random, name: str, at: float) -> None:
+    people, loop = world.people, world.loop
+
+    def later(after: float, text: str, what: Callable[[], str]) -> None:
+        def act() -> None:
+            if name in people.uids:
+                world.note("people", f"{text} {what()}")
+
+        loop.later(min(at + after, TROUBLE_S - 1), act)
+
+    draw = rng.random()
+    if draw < 0.08:
+        later(rng.uniform(0, 90), "delete", lambda: people.delete(name))
+    elif draw < 0.14:
+        later(rng.uniform(0, 90), "priority", lambda: people.change_priority(name))
+    elif draw < 0.20:
+        pause = rng.uniform(1, 60)
+        start = rng.uniform(0, 60)
+        later(start, "deactivate", lambda: people.switch(name, False))
+        later(start + pause, "activate", lambda: people.switch(name, True))
+    elif draw < 0.22:
+        later(rng.uniform(0, 60), "unsuspend", lambda: people.unsuspend(name))
+
+
+def _stop(loop: VirtualLoop) -> None:
+    """End what still runs, as many rounds as it takes."""
+    for _ in range(50):
+        tasks = asyncio.all_tasks(loop)
+        if not tasks:
+            return
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.wait(tasks, timeout=0.01))
+    raise RuntimeError(f"tasks that cannot be stopped: {asyncio.all_tasks(loop)}")
+
+
+def _configure_log(world: World) -> None:
+    """What programs log goes into the world's log; a crash of theirs is a violation."""
+
+    def record(logger: object, method: str, event: dict[str, object]) -> str:
+        text = event.pop("event")
+        if text in ("effects.crashed", "service.crashed"):
+            world.violate("crash", f"{text}: {event}")
+        if world.traced:
+            world.note("log", f"{method} {text} {event}")
+        raise structlog.DropEvent
+
+    level = 10 if world.traced else 40
+    structlog.configure(
+        processors=[record],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        cache_logger_on_first_use=False,
+    )

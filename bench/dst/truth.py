@@ -1,0 +1,77 @@
+"""What really runs where: the containers of the simulation, and what must hold of them always.
+
+Nothing here is told by the system under test, except which job and attempt a copy says it is.
+Times are true time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Run:
+    """The containers of one copy, from the start of the first to the end of the last."""
+
+    local_uid: str
+    attempt: int
+    cluster: str
+    job_uid: str
+    amount: int
+    start: float
+    end: float | None = None
+    outcome: str = ""
+    """'' while it runs or when it was stopped; Complete or Failed when it ended by itself."""
+
+
+@dataclass
+class Traits:
+    """What a job is like, whoever runs it. `exits` is how long it takes to end on SIGTERM."""
+
+    name: str
+    amount: int
+    duration: float
+    outcome: str
+    exits: float
+    policy: str
+    gone: bool = False
+    """Somebody deleted or deactivated it: nobody owes it a result."""
+
+
+@dataclass
+class Truth:
+    """`violate` hears of every broken rule: (rule, text)."""
+
+    violate: Callable[[str, str], None]
+    quotas: dict[str, int] = field(default_factory=dict)
+    """Cluster to what fits there."""
+    traits: dict[str, Traits] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+    live: dict[str, list[Run]] = field(default_factory=dict)
+    tier_held: bool = True
+    """Whether the limits within which `stop` is promised were kept so far."""
+
+    def begin(self, run: Run) -> None:
+        """The containers of a copy start."""
+        others = self.live.setdefault(run.local_uid, [])
+        known = self.traits.get(run.local_uid)
+        for other in others:
+            if known and known.policy != "duplicate-ok" and self.tier_held:
+                self.violate(
+                    "one-copy",
+                    f"{known.name} ({known.policy}): attempt {run.attempt} starts on {run.cluster}"
+                    f" while attempt {other.attempt} runs on {other.cluster}",
+                )
+        others.append(run)
+        self.runs.append(run)
+        used = sum(
+            r.amount for runs in self.live.values() for r in runs if r.cluster == run.cluster
+        )
+        if used > self.quotas[run.cluster]:
+            self.violate("quota", f"{used} of {self.quotas[run.cluster]} run on {run.cluster}")
+
+    def end(self, run: Run, now: float, outcome: str = "") -> None:
+        """The last container of a copy is gone."""
+        run.end, run.outcome = now, outcome
+        self.live[run.local_uid].remove(run)

@@ -1,0 +1,143 @@
+"""One federation of the simulation: clusters, programs, people, and a log of what happens."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections import Counter
+from datetime import UTC, datetime
+
+import httpx
+
+from bench.dst import people
+from bench.dst.clock import EPOCH, Host, VirtualLoop
+from bench.dst.cluster import Cluster
+from bench.dst.index import ShakyIndex
+from bench.dst.people import People
+from bench.dst.programs import AgentProgram, ManagerProgram, Program, link_to
+from bench.dst.records import RecordWatch
+from bench.dst.truth import Truth
+from federation.api.names import FEDQ_NAMESPACE
+from federation.core.policies import Policies
+from federation.edge.resources import MULTIKUEUE_CLUSTERS, SECRETS
+from tests.fakes.kube_api import FakeKube
+from tests.fakes.links import Link
+
+BOOKMARK_S = 50.0
+RATE = 1e-3
+"""The bound on the error of a clock's rate, as the protocol assumes it."""
+
+
+class World:
+    """`seed` decides everything. `notes` is the log if `traced`."""
+
+    def __init__(self, loop: VirtualLoop, seed: int, *, traced: bool = False) -> None:
+        self.loop, self.traced = loop, traced
+        self.rng = rng = random.Random(f"world-{seed}")
+        self.notes: list[str] = []
+        self.over = False
+        self.violations: list[str] = []
+        self.minutes: Counter[int] = Counter()
+        """Requests by minute, those apart that programs make at rest."""
+        self.truth = Truth(self.violate)
+        self.home = FakeKube(
+            clock=lambda: datetime.fromtimestamp(EPOCH + loop.now, UTC),
+            namespaces=("default", people.NAMESPACE, FEDQ_NAMESPACE),
+        )
+        preemption = rng.choice(("Never", "LowerPriority"))
+        strategy = rng.choice(("StrictFIFO", "BestEffortFIFO"))
+        self.quotas = {name: rng.choice((3, 4, 6)) for name in people.QUEUES}
+        people.queues(self.home, self.quotas, preemption, strategy)
+        self.names = [f"w{n}" for n in range(rng.choice((2, 3, 3, 4)))]
+        self.clusters: dict[str, Cluster] = {}
+        for name in self.names:
+            self._cluster(name, preemption, strategy)
+        self.index = ShakyIndex(random.Random(rng.getrandbits(64)))
+        self.manager = self._manager()
+        self.agents = {name: self._agent(name) for name in self.names}
+        self.people = People(self.home, self.truth, random.Random(rng.getrandbits(64)))
+        self.records = RecordWatch(self.home, self.quotas, self.truth, self.violate)
+        loop.later(BOOKMARK_S, self._bookmark)
+
+    def _cluster(self, name: str, preemption: str, strategy: str) -> None:
+        cluster = Cluster(name, self.loop, self.truth, random.Random(self.rng.getrandbits(64)))
+        amounts = {queue: self.rng.choice((2, 3)) for queue in people.QUEUES}
+        people.queues(cluster.fake, amounts, preemption, strategy)
+        self.truth.quotas[name] = sum(amounts.values())
+        self.clusters[name] = cluster
+        meta = {"name": name, "namespace": FEDQ_NAMESPACE}
+        secret = {"kubeconfig": base64.b64encode(b"x").decode()}
+        self.home.create(SECRETS, {"metadata": meta, "data": secret})
+        self.join(name)
+
+    def join(self, name: str) -> None:
+        """Make the MultiKueueCluster."""
+        source = {"clusterSource": {"kubeConfig": {"location": name, "locationType": "Secret"}}}
+        self.home.create(MULTIKUEUE_CLUSTERS, people.custom("MultiKueueCluster", name, source))
+
+    def _manager(self) -> ManagerProgram:
+        links = {name: self._link(c.fake, f"manager-{name}") for name, c in self.clusters.items()}
+        links[""] = self._link(self.home, "manager-home")
+        return ManagerProgram(
+            self.index, Policies(), self.loop, self.host("manager"), links, self._crashed
+        )
+
+    def _agent(self, name: str) -> AgentProgram:
+        links = {
+            "local": self._link(self.clusters[name].fake, f"agent-{name}"),
+            "lease": self._link(self.home, f"lease-{name}"),
+        }
+        rng = random.Random(self.rng.getrandbits(64))
+        host = self.host(f"agent-{name}")
+        return AgentProgram(self.clusters[name], rng, self.loop, host, links, self._crashed)
+
+    def _link(self, server: FakeKube, name: str) -> Link:
+        link = link_to(server, self.rng)
+        link.on_answer = lambda request, status: self._answered(name, request, status)
+        return link
+
+    def host(self, name: str) -> Host:
+        """A machine with a clock of its own."""
+        rate = 1 + self.rng.choice((-1, 1, 0)) * self.rng.choice((RATE, RATE / 10)) * 0.99
+        return Host(name, rate, self.rng.uniform(10, 100_000))
+
+    @property
+    def programs(self) -> list[Program]:
+        """The manager and the agents."""
+        return [self.manager, *self.agents.values()]
+
+    def start(self) -> None:
+        """Start all programs, some earlier than others."""
+        for program in self.programs:
+            self.loop.later(self.rng.uniform(0, 3), program.start)
+
+    def _bookmark(self) -> None:
+        for fake in (self.home, *(c.fake for c in self.clusters.values())):
+            fake.bookmark()
+        self.loop.later(BOOKMARK_S, self._bookmark)
+
+    # The log
+
+    def note(self, who: str, text: str) -> None:
+        """Write to the log."""
+        if self.traced:
+            self.notes.append(f"{self.loop.now:9.3f} {who:12} {text}")
+
+    def violate(self, rule: str, text: str) -> None:
+        """An invariant is broken."""
+        self.note("VIOLATION", f"{rule}: {text}")
+        line = f"{rule}: {text} (at {self.loop.now:.1f} s)"
+        if len(self.violations) < 20:
+            self.violations.append(line)
+
+    def _crashed(self, text: str) -> None:
+        if not self.over:
+            self.violate("crash", text)
+
+    def _answered(self, link: str, request: httpx.Request, status: int) -> None:
+        path = request.url.raw_path.decode()
+        if not (path == "/readyz" or "/leases" in path or "watch=1" in path):
+            self.minutes[int(self.loop.now // 60)] += 1
+        if self.traced and (request.method != "GET" or status >= 400):
+            body = request.content.decode("utf-8", "replace")[:300]
+            self.note(link, f"{request.method} {path.partition('?')[0]} -> {status} {body}")
