@@ -68,6 +68,37 @@ class Timings:
         """
         return ((self.lease if lease is None else lease) + self.tick + self.kill) * self.skew
 
+    def problem(self) -> str:
+        """Why these times keep no promise, with the numbers; '' if they do."""
+        times = (self.renew, self.suspect, self.lease, self.kill, self.rerun, self.tick)
+        if min(times) <= 0 or self.recover < 0:
+            return "all times have to be above 0 (the time to recover may be 0)"
+        if not 0 <= self.rate < 0.1:
+            return (
+                f"the bound on the error of a clock's rate is {self.rate:g}: below 0.1 makes sense"
+            )
+        if self.lease != int(self.lease) or self.lease >= 2**31:
+            return f"the lease (L_W) is {self.lease:g} s: a Lease takes whole seconds"
+        if self.renew >= self.suspect:
+            return (
+                f"a cluster is suspect after {self.suspect:g} s (T_s), but renews every"
+                f" {self.renew:g} s (R) only: R has to be below T_s"
+            )
+        if self.suspect + self.renew > self.lease:
+            return (
+                f"a lease (L_W) of {self.lease:g} s is shorter than T_s + R ="
+                f" {self.suspect:g} + {self.renew:g} s: clusters would be fenced before it shows"
+                " how many are silent"
+            )
+        if self.rerun < self.bound():
+            return (
+                f"jobs would run again {self.rerun:g} s after the last renewal (L_M), but their"
+                f" old copies are gone for certain only after (L_W + d + K)(1+r)/(1-r) ="
+                f" ({self.lease:g} + {self.tick:g} + {self.kill:g}) * {self.skew:.4f} ="
+                f" {self.bound():.1f} s: raise L_M, or lower the lease L_W or the kill time K"
+            )
+        return ""
+
 
 DEFAULT = Timings()
 FAST = Timings(renew=5.0, suspect=12.0, lease=30.0, rerun=90.0, recover=10.0)

@@ -1,0 +1,189 @@
+"""What the Lease of a cluster tells of its agent, counted on the clock of whoever watches it.
+
+A renewal counts from the moment in which it was seen here, never from the time that its writer put
+into it (failover.md section 3.2). All times are seconds on a clock of the watcher that never jumps.
+Where it is not known what happened meanwhile, the longer wait is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from federation.core.failover import Timings
+
+
+class Cause(StrEnum):
+    """Why a Lease was fenced (value of `fedq.io/fence-cause`)."""
+
+    SILENT = "silent"
+    """No renewal was seen for L_W(1+r)/(1-r): the agent's deadline had passed."""
+    LEFT = "left"
+    """The cluster was taken out of the federation while jobs were bound there."""
+    CONFIRMED = "confirmed"
+    """Somebody confirmed that nothing of it runs."""
+    EPOCH_LOST = "epoch-lost"
+    """The Lease was deleted or its epoch lowered: it begins again above all that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSeen:
+    """A Lease as it was read. `epoch` is 0 if it has none that can be read, `renewed` the text of
+    its renewTime, which is only ever compared. `lease`, `renew` and `kill` are the seconds that the
+    agent goes by; `lowered_from` is what `lease` was before the settings were changed, as long as
+    no renewal under the new value was seen (0: not changed). `fenced_version` is the version that a
+    fence was put in the place of.
+    """
+
+    version: int
+    epoch: int = 1
+    fenced: bool = False
+    holder: str = ""
+    renewed: str = ""
+    lease: float = 0.0
+    renew: float = 0.0
+    kill: float = 0.0
+    lowered_from: float = 0.0
+    cause: str = ""
+    fenced_version: int = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether an agent has it."""
+        return bool(self.renewed) and not self.fenced
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is remembered of the Lease of one cluster.
+
+    `renewed_at` is when the last renewal was seen (None: never one), `counted_from` when the last
+    write was seen that may have been one: no deadline of the agent is based on anything later.
+    `well_since` is when renewals came again after trouble. `lease` and `renew` are what the agent
+    went by at its last renewal. At `gone_at` whatever was bound below the epoch of the Lease, with
+    policy `stop`, is stopped for certain; `stopped_below` is up to where that was found to be past.
+    """
+
+    seen: LeaseSeen | None = None
+    highest: int = 0
+    renewed_at: float | None = None
+    counted_from: float = -math.inf
+    well_since: float = -math.inf
+    lease: float = 0.0
+    renew: float = 0.0
+    gone_at: float = math.inf
+    stopped_below: int = 0
+
+    def lease_s(self, timings: Timings) -> float:
+        """L_W of the last renewal, or the configured one if that is longer."""
+        return max(timings.lease, self.lease)
+
+    def suspect_s(self, timings: Timings) -> float:
+        """T_s, stretched while the agent still renews at a longer period than is configured."""
+        stretch = max(1.0, self.renew / timings.renew)
+        return min(timings.suspect * stretch, max(timings.suspect, self.lease_s(timings)))
+
+    def fence_s(self, timings: Timings) -> float:
+        """The earliest fence, in seconds after the last renewal."""
+        return self.lease_s(timings) * timings.skew
+
+    def gone_s(self, timings: Timings) -> float:
+        """When all is stopped, in seconds after the last renewal: L_M, or the bound if longer."""
+        kill = max(timings.kill, self.seen.kill if self.seen else 0.0)
+        return max(timings.rerun, replace(timings, kill=kill).bound(self.lease_s(timings)))
+
+    def silent(self, now: float) -> float:
+        """For how long no renewal was seen."""
+        since = self.counted_from if self.renewed_at is None else self.renewed_at
+        return max(0.0, now - since) if math.isfinite(since) else 0.0
+
+
+def observe(
+    watch: Watch, seen: LeaseSeen, now: float, timings: Timings, *, own: bool = False
+) -> Watch:
+    """Take in the Lease as it is at `now`; `own` if it is the answer to a write of our own.
+
+    An older version than the one known is passed over: watches lag behind answers.
+    """
+    old = watch.seen
+    if old is not None and seen.version <= old.version:
+        return watch
+    seen = replace(seen, epoch=seen.epoch or (old.epoch if old else 0) or watch.highest or 1)
+    next_ = replace(watch, seen=seen, highest=max(watch.highest, seen.epoch))
+    if seen.fenced:
+        return _fenced(watch, next_, now, timings)
+    if seen.held:
+        next_ = _held(watch, next_, now, timings, own=own)
+    if seen.epoch == 1 and watch.highest <= 1:
+        return replace(next_, gone_at=-math.inf, stopped_below=1)  # nothing was ever below
+    if old is None or seen.epoch != old.epoch:
+        longest = replace(next_, lease=max(next_.lease, watch.lease))
+        return replace(next_, gone_at=_later(watch, now + longest.gone_s(timings)))
+    return next_
+
+
+def _held(old: Watch, new: Watch, now: float, timings: Timings, *, own: bool) -> Watch:
+    """An agent has it. What changed a Lease without a renewal may have hidden one, unless it was
+    our own write; it puts the fence off, but is no sign of life.
+    """
+    seen, before = new.seen, old.seen
+    assert seen is not None
+    renewal = before is None or not before.held or before.epoch != seen.epoch
+    if before is not None and not renewal:
+        renewal = (before.holder, before.renewed) != (seen.holder, seen.renewed)
+    if not own:
+        new = replace(new, counted_from=now)
+    if before is None:
+        new = replace(new, lease=_longest(old, seen), renew=seen.renew)
+    elif renewal:
+        new = replace(new, lease=seen.lease, renew=seen.renew)
+    if not renewal or own:
+        return new
+    gap = before is not None and old.renewed_at is not None
+    gap = gap and old.silent(now) >= old.suspect_s(timings)
+    troubled = gap or (before is not None and before.fenced)
+    well_since = now if troubled else old.well_since
+    return replace(new, renewed_at=now, well_since=well_since)
+
+
+def _fenced(old: Watch, new: Watch, now: float, timings: Timings) -> Watch:
+    """It is fenced. Who saw the very version that the fence replaced knows that no renewal came in
+    between, and counts from the last one; who did not, counts from now, less what the fence is
+    known to have waited.
+    """
+    seen, before = new.seen, old.seen
+    assert seen is not None
+    if before is not None and before.fenced and before.epoch == seen.epoch:
+        return new
+    known = before is not None and before.held and seen.fenced_version == before.version
+    if not known:
+        if before is None:
+            new = replace(new, lease=_longest(old, seen))
+        waited = new.fence_s(timings) if seen.cause == Cause.SILENT else 0.0
+        new = replace(new, counted_from=max(old.counted_from, now - waited))
+    return replace(new, gone_at=_later(old, new.counted_from + new.gone_s(timings)))
+
+
+def _longest(old: Watch, seen: LeaseSeen) -> float:
+    """The longest lease that a renewal before this one may have been made under."""
+    return max(old.lease, seen.lease, seen.lowered_from)
+
+
+def _later(old: Watch, gone_at: float) -> float:
+    """What was bound before an earlier fence may have longer still."""
+    return max(old.gone_at, gone_at) if math.isfinite(old.gone_at) else gone_at
+
+
+def vanished(watch: Watch, now: float) -> Watch:
+    """The Lease was deleted: the agent may have renewed it until this moment."""
+    if watch.seen is None:
+        return watch
+    return replace(watch, seen=None, counted_from=now, gone_at=math.inf)
+
+
+def unsettled(watch: Watch) -> Watch:
+    """The cluster was in trouble when a manager last looked: it has to prove itself again."""
+    if watch.renewed_at is None:
+        return watch
+    return replace(watch, well_since=max(watch.well_since, watch.renewed_at))
