@@ -85,15 +85,16 @@ class Stack:
 
     # Programs
 
-    def start(self, *, runtime: str = "ray", config: Path | None = None) -> None:
+    def start(self, *, runtime: str = "ray", config: Path | None = None, profile: str = "") -> None:
         """Start Redis, the agents and the manager; wait until every worker is Active. `config`, a
         Configuration (YAML), is kept for later starts; what runs with another is started anew.
+        `profile` names the timings of failover; a manager that runs with another has to be stopped.
         """
         kept = self._configure(config)
         self.start_redis()
         for worker in self.rig.workers:
             self.start_agent(worker, kept)
-        self.start_manager(runtime, kept)
+        self.start_manager(runtime, kept, profile)
         self.wait_active()
 
     def _configure(self, given: Path | None) -> Path | None:
@@ -143,7 +144,9 @@ class Stack:
             argv += ["--config", str(config)]
         self.rig.start_process(f"agent/{worker}", argv, env, cluster=worker)
 
-    def start_manager(self, runtime: str = "ray", config: Path | None = None) -> None:
+    def start_manager(
+        self, runtime: str = "ray", config: Path | None = None, profile: str = ""
+    ) -> None:
         """The manager, with Ray actors or with the cluster workers in its own process.
 
         `config` is a Configuration (YAML); without one it runs with the defaults.
@@ -161,6 +164,8 @@ class Stack:
             "REDIS_URL": self.redis_url,
             "RAY_ADDRESS": "",
         }
+        if profile:
+            env["FEDQ_FAILOVER_PROFILE"] = profile
         argv = [sys.executable, "-m", "manager"]
         if config is not None:
             argv += ["--config", str(config)]
@@ -171,6 +176,22 @@ class Stack:
             lambda: self.page("manager", "healthz") is not None,
             cluster=self.rig.management,
         )
+
+    # Real processes for pods, and what kills them when the lease ends
+
+    @property
+    def history(self) -> Path:
+        """Folder of what the processes of pods write of themselves, see `fedq.drill.records`."""
+        return self.rig.data_dir("history")
+
+    def start_runner(self, worker: str) -> None:
+        """Run real processes for those pods of a worker that want one, see `fedq.rig.pods`.
+
+        They outlive it: end it with `Process.kill`, start it again, and it finds them.
+        """
+        kubeconfig = str(self.rig.kubeconfig(worker))
+        argv = [sys.executable, "-m", "fedq.rig.podrunner", worker, kubeconfig, str(self.history)]
+        self.rig.start_process(f"runner/{worker}", argv, {}, cluster=worker)
 
     def _listen(self, program: str, cluster: str = "") -> str:
         """The address of a program's HTTP server in the network of a cluster, chosen once."""
@@ -201,6 +222,8 @@ class Stack:
     def stop(self) -> None:
         """Stop all programs."""
         self._stop_programs()
+        for worker in self.rig.workers:
+            self._stop(f"runner/{worker}")
         self._stop("redis")
 
     def _stop_programs(self) -> None:
