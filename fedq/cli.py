@@ -10,7 +10,7 @@ import structlog
 import typer
 from typer.core import TyperGroup
 
-from fedq.commands import demo, get, gpus, lint, rigs, submit, why
+from fedq.commands import demo, drill, get, gpus, lint, rigs, submit, why
 from fedq.errors import explained
 
 
@@ -56,6 +56,7 @@ app.command(
     epilog="Examples:  fedq demo   |   fedq demo --jobs 40 --workers 3   |   fedq demo --json   |"
     "   fedq demo --keep"
 )(demo.demo)
+app.add_typer(drill.app, name="drill")
 app.add_typer(rigs.app, name="rig")
 
 

@@ -1,0 +1,150 @@
+"""`fedq drill`: break things on purpose and see that no job is lost and none runs twice."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedq.commands.rigs import take_down
+from fedq.drill.cases.table import DRILLS, find
+from fedq.drill.drill import Drill
+from fedq.drill.picture import page
+from fedq.drill.prepare import Bench, Wishes
+from fedq.drill.report import as_json, as_text
+from fedq.drill.result import Outcome
+from fedq.drill.running import run_all
+from fedq.errors import BAD_INPUT, FAILED, CommandError
+from fedq.output import columns
+from fedq.rig.cli import tell
+from fedq.rig.rig import Rig
+
+app = typer.Typer(
+    help="Break things on purpose, on a rig of its own, and measure what becomes of the jobs.",
+    epilog="Examples:  fedq drill list   |   fedq drill run worker-partition   |"
+    "   fedq drill run --all --json --html drills.html",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class Profile(StrEnum):
+    """Timings of failover."""
+
+    fast = "fast"
+    default = "default"
+
+
+class TierName(StrEnum):
+    """Who makes sure that a job has stopped."""
+
+    A = "A"
+    B = "B"
+
+
+class NetworkName(StrEnum):
+    """What lies between the clusters."""
+
+    namespaces = "namespaces"
+    proxies = "proxies"
+
+
+class RuntimeName(StrEnum):
+    """Where the manager keeps its cluster workers."""
+
+    ray = "ray"
+    in_process = "in-process"
+
+
+@app.command("list", epilog="Example:  fedq drill list")
+def show() -> None:
+    """Show all drills: number, name, the tier at which they have to pass, what they show."""
+    rows = [(d.number, d.name, d.tier, d.profile, d.shows) for d in DRILLS]
+    typer.echo(columns(("NO", "NAME", "TIER", "PROFILE", "SHOWS"), rows))
+
+
+@app.command(
+    epilog="Examples:  fedq drill run worker-partition   |   fedq drill run 3 4 --json   |"
+    "   fedq drill run --all --html drills.html"
+)
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names or numbers, see `fedq drill list`.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    as_object: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; progress goes to stderr.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a report with pictures to this file.")
+    ] = None,
+    profile: Annotated[
+        Profile | None, typer.Option(help="Timings; default: as each drill says.")
+    ] = None,
+    tier: Annotated[
+        TierName | None, typer.Option(help="A: agents; B: node guards too; default: as needed.")
+    ] = None,
+    endurance: Annotated[
+        bool, typer.Option("--endurance", help="Faults last minutes to an hour.")
+    ] = False,
+    network: Annotated[
+        NetworkName | None, typer.Option(help="Default: namespaces where this machine allows it.")
+    ] = None,
+    runtime: Annotated[RuntimeName, typer.Option(help="Runtime of the manager.")] = RuntimeName.ray,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the rig up afterwards.")] = False,
+) -> None:
+    """Run drills on a rig of their own; exit code 0 only if every one passed.
+
+    Everything is taken down again, also after Ctrl-C or an error, unless --keep is given; a rig
+    that was kept is used again.
+    """
+    drills = _chosen(names or [], every)
+    rig = Rig.load()
+    if not rig.claim() and not (rig.home / "data" / "drill").exists():
+        raise CommandError(
+            f"a rig is up already in {rig.home}",
+            "drills break what they find, and would break that",
+            "Run `fedq rig down` first, or set FEDQ_RIG_HOME to a folder of its own.",
+        )
+    wishes = Wishes(
+        profile.value if profile else "",
+        tier.value if tier else "",
+        endurance,
+        network.value if network else "",
+        runtime.value,
+    )
+    try:
+        bench = Bench(rig, wishes, tell)
+        bench.up(drills)
+        results = run_all(drills, bench.ready, tell)
+    finally:
+        if keep:
+            tell(f"the rig is still up in {rig.home}; `fedq rig down` takes it down")
+        else:
+            tell("taking everything down")
+            take_down(rig)
+    if html is not None:
+        html.write_text(page(results))
+    typer.echo(as_json(results) if as_object else as_text(results))
+    if any(result.outcome is not Outcome.PASSED for result in results):
+        raise typer.Exit(FAILED)
+
+
+def _chosen(names: list[str], every: bool) -> list[Drill]:
+    if every == bool(names):
+        raise CommandError(
+            "no drill is named" if not every else "there is no need to name drills beside --all",
+            todo="Name some (`fedq drill list` shows them), or give --all alone.",
+            code=BAD_INPUT,
+        )
+    if every:
+        return list(DRILLS)
+    chosen = []
+    for name in names:
+        if (drill := find(name)) is None:
+            known = ", ".join(drill.name for drill in DRILLS)
+            raise CommandError(f"there is no drill {name!r}", f"there are {known}", code=BAD_INPUT)
+        chosen.append(drill)
+    return chosen

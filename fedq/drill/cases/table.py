@@ -1,0 +1,45 @@
+"""All drills, in the order in which `--all` runs them."""
+
+from __future__ import annotations
+
+from fedq.drill.cases import worker_cut
+from fedq.drill.drill import Drill, Need
+
+CUT = frozenset({Need.CUT})
+
+DRILLS: tuple[Drill, ...] = (
+    Drill(
+        "worker-partition",
+        "1",
+        "A worker is cut off both ways: its jobs stop there, then run again elsewhere, never twice",
+        worker_cut.worker_partition,
+        CUT,
+    ),
+    Drill(
+        "keep",
+        "2",
+        "The same with policy keep: nothing stops, nothing runs again, all is taken up again",
+        worker_cut.keep,
+        CUT,
+    ),
+    Drill(
+        "short-cut",
+        "3",
+        "A cut that is shorter than the lease changes nothing",
+        worker_cut.short_cut,
+        CUT,
+        lasts=lambda timings: 90.0,
+    ),
+    Drill(
+        "one-way-cut",
+        "4",
+        "Renewals arrive and the answers are lost: the worker stops, the manager waits longer",
+        worker_cut.one_way_cut,
+        CUT,
+    ),
+)
+
+
+def find(name: str) -> Drill | None:
+    """The drill of that name or number."""
+    return next((drill for drill in DRILLS if name in (drill.name, drill.number)), None)

@@ -1,0 +1,109 @@
+"""The queues and Jobs of drills. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from federation.api.names import KUEUE_API, Label, Option
+
+Json = dict[str, Any]
+GPU = "nvidia.com/gpu"
+CARDS_OF_A_WORKER = 32
+"""Four nodes of eight cards."""
+GRACE = 30
+"""Seconds of termination grace of the Jobs: the kill bound K of both profiles has room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Jobs that are alike.
+
+    Attributes:
+        seconds: how long each runs.
+        policy: `stop`, `keep` or `duplicate-ok`.
+        on: cluster on which they have to run; empty: any.
+        stop_s: how long a process goes on after SIGTERM; more than GRACE: it has to be killed.
+        options: further annotations.
+    """
+
+    count: int
+    seconds: float
+    policy: str = "stop"
+    prefix: str = "job"
+    on: str = ""
+    stop_s: float = 0.0
+    cards: int = 1
+    pods: int = 1
+    options: tuple[tuple[str, str], ...] = ()
+
+    def manifests(self, namespace: str) -> list[Json]:
+        """The Jobs as they are sent."""
+        return [self._manifest(namespace, f"{self.prefix}-{i:03d}") for i in range(self.count)]
+
+    def _manifest(self, namespace: str, name: str) -> Json:
+        notes = {Option.ON_DISCONNECT.value: self.policy, **dict(self.options)}
+        if self.on:
+            notes[Option.CLUSTERS.value] = self.on
+        amounts = {"cpu": "1", "memory": "64Mi"}
+        container = {
+            "name": "main",
+            "image": "example.invalid/drill",  # never pulled: a small process stands in for it
+            "resources": {"requests": amounts, "limits": {**amounts, GPU: str(self.cards)}},
+        }
+        pod = {
+            "metadata": {
+                "annotations": {
+                    "fedq.io/process": "true",
+                    "fedq.io/run-seconds": f"{self.seconds:g}",
+                    "fedq.io/stop-seconds": f"{self.stop_s:g}",
+                }
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": GRACE,
+                "containers": [container],
+            },
+        }
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {Label.QUEUE_NAME.value: namespace},
+                "annotations": notes,
+            },
+            "spec": {
+                "parallelism": self.pods,
+                "completions": self.pods,
+                "backoffLimit": 3,
+                "template": pod,
+            },
+        }
+
+
+def queues(name: str, cards: int) -> list[Json]:
+    """Namespace, flavor, ClusterQueue and LocalQueue called `name`, with `cards` cards."""
+    amounts = {"cpu": cards, "memory": f"{cards}Gi", GPU: cards}
+    quotas = [{"name": key, "nominalQuota": str(amount)} for key, amount in amounts.items()]
+    group = {
+        "coveredResources": list(amounts),
+        "flavors": [{"name": "default", "resources": quotas}],
+    }
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+        {"apiVersion": KUEUE_API, "kind": "ResourceFlavor", "metadata": {"name": "default"}},
+        {
+            "apiVersion": KUEUE_API,
+            "kind": "ClusterQueue",
+            "metadata": {"name": name},
+            "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
+        },
+        {
+            "apiVersion": KUEUE_API,
+            "kind": "LocalQueue",
+            "metadata": {"name": name, "namespace": name},
+            "spec": {"clusterQueue": name},
+        },
+    ]

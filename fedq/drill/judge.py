@@ -1,0 +1,65 @@
+"""From what was seen and recorded to numbers and a verdict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from fedq.drill.ground import Ground
+from fedq.drill.history import Verdict, check, read_history
+from fedq.drill.result import Metrics
+from fedq.drill.runs import Run
+from fedq.drill.timeline import boottime
+
+SUSPECT = ("suspect", "fenced", "lost")
+"""Phases in which a cluster is shown that gets no new work because it is silent."""
+
+
+def verdict(ground: Ground) -> Verdict:
+    """The checker's word on the jobs of this drill."""
+    return check(read_history(ground.stack.history), ground.submitted.values(), boottime())
+
+
+def measure(ground: Ground, judged: Verdict) -> Metrics:
+    """The numbers of a drill."""
+    found = ground.runs()
+    detected = [shown for c in ground.victims if (shown := ground.shown(c, *SUSPECT)) is not None]
+    ends = [run.end for run in stopped(found, ground.victims, ground.fault_at)]
+    again = [run.start for run in reruns(found, ground.victims, ground.fault_at)]
+    return Metrics(
+        detect_s=min(detected, default=None),
+        stop_s=max(ends) - ground.fault_at if ends else None,
+        rerun_s=max(again) - ground.fault_at if again else None,
+        overlap_s=judged.overlap_s,
+        lost_jobs=judged.lost_jobs,
+        duplicate_starts=judged.duplicate_starts,
+        wasted_gpu_s=judged.wasted_gpu_s,
+    )
+
+
+def stopped(found: Sequence[Run], clusters: Sequence[str], moment: float) -> list[Run]:
+    """Runs on these clusters that lived at `moment` and ended without success."""
+    return [
+        run
+        for run in found
+        if run.subject.cluster in clusters
+        and run.start < moment <= run.end
+        and not run.succeeded
+        and not run.open
+    ]
+
+
+def reruns(found: Sequence[Run], clusters: Sequence[str], moment: float) -> list[Run]:
+    """Of each job that ran on these clusters at `moment`: the first run of a later attempt."""
+    by_job: dict[str, list[Run]] = defaultdict(list)
+    for run in found:
+        by_job[run.subject.job].append(run)
+    first = []
+    for own in by_job.values():
+        old = [r for r in own if r.subject.cluster in clusters and r.start < moment <= r.end]
+        if not old:
+            continue
+        before = max(run.subject.attempt for run in old)
+        later = [r for r in own if r.subject.attempt > before and r.start >= moment]
+        first += sorted(later, key=lambda run: run.start)[:1]
+    return first

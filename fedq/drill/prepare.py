@@ -1,0 +1,104 @@
+"""The rig that drills run on: brought up once, and set to the profile and tier of each drill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from federation.core.failover import PROFILES
+from fedq.drill.drill import Drill, Need
+from fedq.drill.faults import clocks, proxied
+from fedq.drill.faults.link import Link
+from fedq.drill.faults.routed import RoutedLink
+from fedq.drill.ground import Conditions
+from fedq.drill.result import Outcome, Result
+from fedq.rig.network import why_not
+from fedq.rig.rig import Rig
+from fedq.stack import Stack
+
+NODES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was asked for on the command line; empty: as the drill says. `network` is `namespaces`,
+    `proxies`, or empty for whatever this machine can do.
+    """
+
+    profile: str = ""
+    tier: str = ""
+    endurance: bool = False
+    network: str = ""
+    runtime: str = "ray"
+
+
+class Bench:
+    """The rig of a run of drills."""
+
+    def __init__(self, rig: Rig, wishes: Wishes, tell: Callable[[str], None]) -> None:
+        self._rig, self._wishes, self._tell = rig, wishes, tell
+        self._stack = Stack(rig)
+        self._running: tuple[str, str] | None = None
+
+    @property
+    def _file(self) -> Path:
+        return self._rig.data_dir("drill") / "bench.json"
+
+    def up(self, drills: Sequence[Drill]) -> None:
+        """Bring the rig up with as many workers as any of the drills needs, and install Fedq."""
+        network = self._wishes.network or ("proxies" if why_not() else "namespaces")
+        if network == "proxies" and (why := why_not()):
+            self._tell(f"no network namespaces here: {why}")
+        workers = max((drill.workers for drill in drills), default=2)
+        apart = network == "namespaces"
+        self._rig.up(workers, nodes=NODES, namespaces=apart, progress=self._tell)
+        if not apart:
+            proxied.prepare(self._rig)
+        self._file.write_text(json.dumps({"network": network}))
+        self._tell("installing CRDs, policies and roles")
+        self._stack.install()
+
+    def ready(self, drill: Drill) -> tuple[Stack, Link, Conditions] | Result:
+        """Set the rig to what a drill runs under, or say why it cannot be run here."""
+        wishes = self._wishes
+        profile, tier = wishes.profile or drill.profile, wishes.tier or drill.tier
+        conditions = Conditions(profile, PROFILES[profile], tier, wishes.endurance)
+        link = self._link()
+        if why := self._missing(drill, link):
+            return Result(
+                drill.name,
+                drill.number,
+                drill.shows,
+                Outcome.SKIPPED,
+                [why],
+                profile=profile,
+                tier=tier,
+            )
+        self._start(profile, tier)
+        return self._stack, link, conditions
+
+    def _link(self) -> Link:
+        network = json.loads(self._file.read_text())["network"]
+        return RoutedLink(self._rig) if network == "namespaces" else proxied.ProxiedLink(self._rig)
+
+    def _missing(self, drill: Drill, link: Link) -> str:
+        if Need.PROXIES in drill.needs and not isinstance(link, proxied.ProxiedLink):
+            return "this fault needs proxies: run it with --network proxies"
+        if Need.FAKETIME in drill.needs and not clocks.library():
+            return "libfaketime is not installed"
+        if Need.RAY in drill.needs and self._wishes.runtime != "ray":
+            return "the manager runs without Ray"
+        return ""
+
+    def _start(self, profile: str, tier: str) -> None:
+        if self._running is not None and self._running != (profile, tier):
+            self._stack.stop()
+        self._tell(f"  profile {profile}, tier {tier}")
+        for worker in self._rig.workers:
+            self._stack.start_runner(worker)
+            if tier == "B":
+                self._stack.start_guard(worker)
+        self._stack.start(runtime=self._wishes.runtime, profile=profile)
+        self._running = (profile, tier)

@@ -1,0 +1,106 @@
+"""Running drills one after the other, each to a Result whatever happens in it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from federation.edge.errors import ApiError
+from fedq.drill.drill import Drill
+from fedq.drill.faults.link import Link
+from fedq.drill.ground import Conditions, Ground, Stuck, standing
+from fedq.drill.judge import measure, verdict
+from fedq.drill.result import Outcome, Result
+from fedq.rig.errors import RigError
+from fedq.stack import Stack
+
+Tell = Callable[[str], None]
+
+
+class Unsuited(Exception):
+    """A drill finds that it cannot be run here; its text says why."""
+
+
+def blank(drill: Drill, conditions: Conditions) -> Result:
+    """A result in which nothing has happened yet."""
+    return Result(
+        drill.name,
+        drill.number,
+        drill.shows,
+        Outcome.SKIPPED,
+        profile=conditions.profile,
+        tier=conditions.tier,
+    )
+
+
+async def run_one(
+    drill: Drill, stack: Stack, link: Link, conditions: Conditions, tell: Tell
+) -> Result:
+    """Run it and judge what happened, also when it got stuck on the way."""
+    started = time.monotonic()
+    result, trouble = blank(drill, conditions), ""
+    ground: Ground | None = None
+    try:
+        async with standing(stack, link, conditions, drill.name, tell) as ground:
+            try:
+                await drill.run(ground)
+            except Stuck as stuck:
+                trouble = str(stuck)
+            # Before the jobs are deleted: what is deleted would be counted as stopped.
+            result = _judge(drill, ground, result, trouble)
+    except Unsuited as unsuited:
+        return replace(result, reasons=[str(unsuited)])
+    except (Stuck, RigError, ApiError, OSError, TimeoutError) as error:
+        # In the course of a drill anything may fail; the next one has to run all the same.
+        text = str(error) or type(error).__name__
+        result = replace(result, outcome=Outcome.FAILED, reasons=[*result.reasons, text])
+        tell(traceback.format_exc())
+    return replace(result, seconds=time.monotonic() - started)
+
+
+def _judge(drill: Drill, ground: Ground, result: Result, trouble: str) -> Result:
+    judged = verdict(ground)
+    reasons = [*([trouble] if trouble else []), *judged.violations, *ground.expect.broken]
+    outcome = Outcome.FAILED if reasons else Outcome.PASSED
+    if drill.tier > ground.conditions.tier:
+        outcome = Outcome.NOT_HELD
+        reasons.insert(0, f"guarantee not held, tier {ground.conditions.tier}")
+    return replace(
+        result,
+        outcome=outcome,
+        reasons=reasons,
+        metrics=measure(ground, judged),
+        findings=ground.expect.findings,
+        marks=ground.timeline.marks,
+        runs=ground.runs(),
+        fault_at=ground.fault_at,
+        how=ground.link.how,
+        job_names={job.uid: name for name, job in ground.submitted.items()},
+    )
+
+
+def run_all(
+    drills: Sequence[Drill],
+    prepare: Callable[[Drill], tuple[Stack, Link, Conditions] | Result],
+    tell: Tell,
+) -> list[Result]:
+    """Run all; `prepare` brings the rig into the state that a drill needs, or says in a result why
+    it cannot be run here.
+    """
+    results = []
+    for drill in drills:
+        tell(f"{drill.name}: {drill.shows}")
+        try:
+            ready = prepare(drill)
+        except RigError as error:
+            ready = Result(
+                drill.name, drill.number, drill.shows, Outcome.FAILED, reasons=[str(error)]
+            )
+        if not isinstance(ready, Result):
+            ready = asyncio.run(run_one(drill, *ready, tell))
+        tell(f"  {ready.outcome.value} ({ready.seconds:.0f} s)")
+        results.append(ready)
+    return results
