@@ -120,6 +120,14 @@ class Lease(StrEnum):
     """K: what a `stop` job may take to end, its termination grace included."""
     FENCED_AT = "fedq.io/fenced-at"
     """When the manager fenced it (RFC 3339), for people."""
+    FENCE_CAUSE = "fedq.io/fence-cause"
+    """Why (`federation.core.lease.Cause`)."""
+    FENCED_VERSION = "fedq.io/fenced-version"
+    """The resourceVersion of the Lease that the fence was put in the place of: whoever saw that one
+    knows that no renewal came in between."""
+    LOWERED_FROM = "fedq.io/lowered-from"
+    """What the lease was before the manager's settings shortened it, until a renewal under the new
+    value was seen."""
 
 
 FENCED: Final = "FENCED"

@@ -135,7 +135,7 @@ def counts(watch: Watch, facts: Facts, now: float, timings: Timings) -> tuple[in
     """What a cluster adds to the silent ones and to the members of `brake`."""
     if watch.seen is None or not watch.seen.held or not _concerns(facts):
         return 0, 0
-    away = _is_silent(watch, now, timings) or facts.missing_since is not None
+    away = _is_silent(watch, facts, now, timings) or facts.missing_since is not None
     return int(away), 1
 
 
@@ -157,10 +157,10 @@ def judge(
         draft = _Draft(Phase.UNKNOWN, "it has no Lease", action=create)
     elif seen.fenced:
         draft = _given_up(watch, timings, held)
+    elif _is_silent(watch, facts, now, timings):
+        draft = _suspect(watch, facts, now, timings, held)
     elif watch.renewed_at is None:
         draft = _Draft(Phase.UNKNOWN, "no agent has renewed its Lease yet")
-    elif _is_silent(watch, now, timings):
-        draft = _suspect(watch, facts, now, timings, held)
     elif facts.missing_since is not None:
         draft = _leaving(watch, facts, now, timings, held)
     else:
@@ -185,8 +185,10 @@ def _concerns(facts: Facts) -> bool:
     return facts.missing_since is None or facts.bound > 0
 
 
-def _is_silent(watch: Watch, now: float, timings: Timings) -> bool:
-    return watch.renewed_at is not None and watch.silent(now) >= watch.suspect_s(timings)
+def _is_silent(watch: Watch, facts: Facts, now: float, timings: Timings) -> bool:
+    """A cluster that nobody ever spoke for is not silent, unless something is bound there."""
+    expected = watch.renewed_at is not None or facts.bound > 0
+    return expected and watch.silent(now) >= watch.suspect_s(timings)
 
 
 _GIVEN_UP = {

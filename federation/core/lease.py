@@ -115,6 +115,8 @@ def observe(
         return _fenced(watch, next_, now, timings)
     if seen.held:
         next_ = _held(watch, next_, now, timings, own=own)
+    elif old is None:
+        next_ = replace(next_, counted_from=now, lease=_longest(watch, seen))
     if seen.epoch == 1 and watch.highest <= 1:
         return replace(next_, gone_at=-math.inf, stopped_below=1)  # nothing was ever below
     if old is None or seen.epoch != old.epoch:

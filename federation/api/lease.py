@@ -1,0 +1,115 @@
+"""The Lease of a cluster (`fedq-system/<cluster>`) as the core sees it, and as the manager writes it.
+
+The agent writes `holderIdentity` and `renewTime`, the manager everything else. Either may find
+nonsense there that the other wrote: numbers that cannot be read count as not given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from federation.api.names import FEDQ_NAMESPACE, FENCED, Lease, Mirror
+from federation.core.failover import Timings
+from federation.core.health import Create, Fence
+from federation.core.lease import Cause, LeaseSeen
+
+Json = dict[str, Any]
+
+API = "coordination.k8s.io/v1"
+LONGEST_S = 10**6
+"""No time on a Lease is longer than this: more is nonsense."""
+MOST_EPOCHS = 2**31
+
+
+def lease_seen(obj: Json) -> LeaseSeen:
+    """Read a Lease."""
+    meta, spec = obj["metadata"], obj.get("spec") or {}
+    notes = meta.get("annotations") or {}
+    epoch = _number(notes.get(Mirror.EPOCH.value))
+    holder = str(spec.get("holderIdentity") or "")
+    return LeaseSeen(
+        version=int(meta["resourceVersion"]),
+        epoch=int(epoch) if epoch < MOST_EPOCHS else 0,
+        fenced=holder == FENCED,
+        holder=holder,
+        renewed=str(spec.get("renewTime") or ""),
+        lease=min(_number(spec.get("leaseDurationSeconds")), LONGEST_S),
+        renew=min(_number(notes.get(Lease.RENEW_SECONDS.value)), LONGEST_S),
+        kill=min(_number(notes.get(Lease.KILL_SECONDS.value)), LONGEST_S),
+        lowered_from=min(_number(notes.get(Lease.LOWERED_FROM.value)), LONGEST_S),
+        cause=str(notes.get(Lease.FENCE_CAUSE.value, "")),
+        fenced_version=int(_number(notes.get(Lease.FENCED_VERSION.value))),
+    )
+
+
+def _number(value: object) -> float:
+    """What is not a positive number, written plainly, counts as 0."""
+    text = str(value)
+    plain = text.isascii() and text.replace(".", "", 1).isdigit() and len(text) <= 20
+    return float(text) if plain else 0.0
+
+
+def created(name: str, create: Create, timings: Timings, now: str) -> Json:
+    """A Lease to create. `now` is RFC 3339."""
+    notes = {Mirror.EPOCH.value: str(create.epoch), **_settings(timings, timings.kill)}
+    spec: Json = {"leaseDurationSeconds": int(timings.lease), "leaseTransitions": create.epoch}
+    if create.fenced:
+        spec["holderIdentity"] = FENCED
+        notes |= {Lease.FENCED_AT.value: now, Lease.FENCE_CAUSE.value: Cause.EPOCH_LOST.value}
+    return {
+        "apiVersion": API,
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": FEDQ_NAMESPACE, "annotations": notes},
+        "spec": spec,
+    }
+
+
+def fenced(obj: Json, fence: Fence, now: str) -> Json:
+    """The Lease to put in the place of `obj`; the write loses if that changed meanwhile."""
+    notes = {
+        Mirror.EPOCH.value: str(fence.epoch),
+        Lease.FENCED_AT.value: now,
+        Lease.FENCE_CAUSE.value: fence.cause.value,
+        Lease.FENCED_VERSION.value: str(fence.version),
+    }
+    spec = {"holderIdentity": FENCED, "leaseTransitions": fence.epoch}
+    meta = {"resourceVersion": str(fence.version)}
+    return _changed(obj, notes, spec, meta)
+
+
+def configured(obj: Json, epoch: int, timings: Timings, longest: float, kill: float) -> Json | None:
+    """The Lease with the settings as they are now and its epoch as it is known; None if it has
+    them. `longest` is the lease that the last renewal may have been made under. `kill` is the least
+    K that has to be kept: what runs there may have been admitted under it.
+    """
+    seen, notes = lease_seen(obj), dict(obj["metadata"].get("annotations") or {})
+    wanted = {Mirror.EPOCH.value: str(epoch), **_settings(timings, max(timings.kill, kill))}
+    if longest > timings.lease:
+        wanted[Lease.LOWERED_FROM.value] = f"{longest:g}"
+    stale = Lease.LOWERED_FROM.value in notes and Lease.LOWERED_FROM.value not in wanted
+    same = all(notes.get(key) == value for key, value in wanted.items())
+    if same and not stale and seen.lease == timings.lease:
+        return None
+    return _changed(obj, wanted, {"leaseDurationSeconds": int(timings.lease)}, {}, stale=stale)
+
+
+def _settings(timings: Timings, kill: float) -> dict[str, str]:
+    return {
+        Lease.RENEW_SECONDS.value: f"{timings.renew:g}",
+        Lease.KILL_SECONDS.value: f"{kill:g}",
+    }
+
+
+def _changed(
+    obj: Json, notes: dict[str, str], spec: Json, meta: Json, *, stale: bool = False
+) -> Json:
+    all_notes = {**(obj["metadata"].get("annotations") or {}), **notes}
+    if stale:
+        del all_notes[Lease.LOWERED_FROM.value]
+    return {
+        **obj,
+        "apiVersion": API,  # items of a list do not tell it
+        "kind": "Lease",
+        "metadata": {**obj["metadata"], "annotations": all_notes, **meta},
+        "spec": {**(obj.get("spec") or {}), **spec},
+    }
