@@ -14,50 +14,29 @@ from datetime import UTC, datetime
 
 import structlog
 
-from federation.api import departure
 from federation.api import record as records
 from federation.api.meta import wire_time
-from federation.api.names import Option
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.facts import Binding, JobState, LocalJob, Queues, Record
-from federation.core.reasons import Reason
-from federation.core.stay import checked
+from federation.core.facts import Binding, JobState, LocalJob, Record
 from federation.edge.catalog import pod_priority_class
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS, WORKLOADS, Json
 from federation.edge.retry import backoff
 from federation.jobs import batch_job
-from federation.jobs.mirror import Identity
-from federation.jobs.offer import copy_of, start_problem
 from manager.clusters import Clusters
 from manager.controller import Controller
-from manager.protocol import CreateCopy, DeleteCopy, Outcome, Result
+from manager.orders import Orders
+from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
+from manager.statuses import status_body
 
 log = structlog.get_logger(__name__)
 
 WRITES_IN_FLIGHT = 48
-AFTER_CONFLICT_S = 0.05
 CONFLICTS_AT_ONCE = 5
 """As many in a row are followed at once; more mean that the newer facts do not come."""
 AFTER_REFUSED_WRITE_S = 5.0
-
-
-class _Again(Exception):
-    """Not done; try the plan again after some seconds."""
-
-    def __init__(self, why: str, after: float | None = None) -> None:
-        super().__init__(why)
-        self.after = after
-
-
-class _Ended(Exception):
-    """The step ends with another event than Done."""
-
-    def __init__(self, event: on.Event) -> None:
-        super().__init__(event)
-        self.event = event
 
 
 class EffectRunner:
@@ -72,8 +51,8 @@ class EffectRunner:
     ) -> None:
         self._client = client
         self._controller = controller
-        self._origin = origin
         self._clusters = clusters
+        self._orders = Orders(client, controller, clusters, origin)
         self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
         self._rng = random.Random()
 
@@ -82,9 +61,9 @@ class EffectRunner:
         try:
             for effect in effects:
                 await self._one(uid, effect)
-        except _Ended as end:
+        except Ended as end:
             self._controller.feed(uid, end.event)
-        except _Again as again:
+        except Again as again:
             self._failed(uid, again.after, str(again))
         except Conflict as conflict:
             often = self._state(uid).failures >= CONFLICTS_AT_ONCE
@@ -117,9 +96,11 @@ class EffectRunner:
             case do.Enqueue():
                 await self._enqueue(uid, state)
             case do.Offer():
-                await self._offer(uid, state, effect)
+                await self._orders.offer(uid, state, effect)
+            case do.Adopt():
+                await self._orders.adopt(uid, state, effect)
             case do.RemoveRemote():
-                await self._remove_remote(uid, state, effect)
+                await self._orders.remove(uid, state, effect)
             case do.Bind(cluster, attempt):
                 async with self._limit:
                     await self._bind(uid, state, cluster, attempt)
@@ -130,10 +111,10 @@ class EffectRunner:
     # The index
 
     async def _enqueue(self, uid: str, state: JobState) -> None:
-        local, record = _facts(state)
+        local, record = facts(state)
         queue = self._controller.queues.cluster_queue(state)
         if queue is None:
-            raise _Again("", AFTER_CONFLICT_S)
+            raise Again("", AFTER_CONFLICT_S)
         priority, ref = self._priority(uid, local)
         spec: Json = {}
         if priority != record.priority:
@@ -158,92 +139,38 @@ class EffectRunner:
         except KeyError:
             return 0, None
 
-    # Commands to clusters
-
-    async def _offer(self, uid: str, state: JobState, offer: do.Offer) -> None:
-        local, record = _facts(state)
-        link = self._clusters.links.get(offer.cluster)
-        if link is None:
-            raise _Again(f"cluster {offer.cluster} is not registered")
-        body = await self._copy(uid, local, record, offer)
-        latest = self._state(uid)
-        if not offer.void and not checked(latest, latest.record or record):
-            raise _Again("", AFTER_CONFLICT_S)  # a check has changed its mind meanwhile
-        outcome = await link.command(CreateCopy(local.key, uid, offer.attempt, body))
-        if outcome.result is Result.REFUSED:
-            link.ledger.ended(uid, 0)
-            raise _Ended(on.OfferRefused(offer.cluster, outcome.reason, outcome.message))
-        self._check(outcome)
-        if outcome.remote is not None:
-            link.ledger.created(uid, outcome.remote.version)
-            self._controller.feed(uid, on.RemoteSeen(outcome.remote))
-
-    async def _copy(self, uid: str, local: LocalJob, record: Record, offer: do.Offer) -> Json:
-        job = await self._job_body(uid, local)
-        identity = Identity(
-            origin=self._origin,
-            local_uid=uid,
-            attempt=offer.attempt,
-            epoch=record.binding.epoch if record.binding else 0,
-            queued_at=job["metadata"]["creationTimestamp"],
-            priority=record.priority,
-        )
-        if not offer.void and (problem := start_problem(job, record)):
-            raise _Ended(on.CannotStart(problem))
-        vendors = self._controller.policies.resources.vendors
-        body = copy_of(job, identity, record, vendors=vendors, void=offer.void)
-        if not self._controller.views.preemptible(local):  # its queues here may have said it
-            body["metadata"]["annotations"][Option.NON_PREEMPTIBLE.value] = "true"
-        return body
-
-    async def _job_body(self, uid: str, local: LocalJob) -> Json:
-        job = self._controller.body(uid)
-        if job is None:
-            job = await self._client.get(JOBS, local.key.name, local.key.namespace)
-            if job["metadata"]["uid"] != uid:
-                raise _Again("the job was replaced", AFTER_CONFLICT_S)
-        return job
-
-    async def _remove_remote(self, uid: str, state: JobState, effect: do.RemoveRemote) -> None:
-        link = self._clusters.links.get(effect.cluster)
-        if link is None:
-            raise _Again(f"cluster {effect.cluster} is not registered")
-        copy = state.remotes[effect.cluster]
-        command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait)
-        outcome = await link.command(command)
-        if outcome.remote is not None:
-            self._controller.feed(uid, on.RemoteSeen(outcome.remote))
-        if outcome.result is Result.ABSENT:
-            self._controller.feed(uid, on.RemoteAbsent(effect.cluster, copy.version))
-            link.ledger.ended(uid, copy.version)
-        else:
-            self._check(outcome)
-
-    @staticmethod
-    def _check(outcome: Outcome) -> None:
-        if outcome.result is not Result.OK:
-            raise _Again(outcome.message)
-
     # Writes of the management API
 
     async def _bind(self, uid: str, state: JobState, cluster: str, attempt: int) -> None:
-        _, record = _facts(state)
+        local, record = facts(state)
         if state.admission is None or state.queues is None:
-            raise _Ended(on.BindLost())
-        binding = Binding(cluster, attempt, self._clusters.epoch(cluster), _now())
+            raise Ended(on.BindLost())
+        found = self._controller.views.disconnect(local)
+        epoch = self._clusters.epoch(cluster)
+        binding = Binding(cluster, attempt, epoch, _now(), found.policy, found.rerun_after)
         body = records.bind_patch(record, state.admission, binding, state.queues)
         try:
             await self._patch_workload(record, body, "status")
-        except (Conflict, NotFound):
+        except (Conflict, NotFound) as error:
+            if isinstance(error, Conflict):
+                await self._read_record(record)
             if link := self._clusters.links.get(cluster):
                 link.ledger.ended(uid, 0)
-            raise _Ended(on.BindLost()) from None
+            raise Ended(on.BindLost()) from None
+
+    async def _read_record(self, record: Record) -> None:
+        """Before the quota of a decision is given to others: what stands in its way may be its own
+        write, of which no answer came. The watch can be far behind then.
+        """
+        with contextlib.suppress(NotFound):
+            name, namespace = record.key.name, record.key.namespace
+            self._controller.see_workload(await self._client.get(WORKLOADS, name, namespace))
 
     async def _write(self, uid: str, state: JobState, effect: do.Effect) -> None:
         if isinstance(effect, do.DeleteWorkload):
             return await self._delete_workload(state)
         if state.local is None:
-            raise _Again("", AFTER_CONFLICT_S)
+            raise Again("", AFTER_CONFLICT_S)
         local = state.local
         match effect:
             case do.CreateWorkload():
@@ -257,53 +184,25 @@ class EffectRunner:
                 return await self._put_status(local, wanted)
             case do.ResetStatus():
                 if not local.suspended or local.finished:  # resumed or ended meanwhile: plan again
-                    raise _Again("", AFTER_CONFLICT_S)
+                    raise Again("", AFTER_CONFLICT_S)
                 cleared = batch_job.reset_status(local.status, _now())
                 return await self._put_status(local, cleared)
         await self._write_record(state, effect)
         return None
 
     async def _write_record(self, state: JobState, effect: do.Effect) -> None:
-        local, record = _facts(state)
+        local, record = facts(state)
         if isinstance(effect, do.SetActive):
             return await self._patch_workload(record, {"spec": {"active": effect.active}})
-        body = self._status_of(state, record, effect)
+        body = status_body(effect, state, record, self._controller.rules, _now())
         await self._patch_workload(record, body, "status")
         copy = state.remote
-        if isinstance(effect, do.Unbind) and copy is not None and not copy.uid:
-            self._clusters.offer_void(local.uid, copy.cluster)
+        if isinstance(effect, do.Unbind) and record.binding and not (copy and copy.uid):
+            self._clusters.offer_void(local.uid, record.binding.cluster)
         return None
 
-    def _status_of(self, state: JobState, record: Record, effect: do.Effect) -> Json:
-        now, queues = _now(), state.queues or Queues()
-        waits = self._controller.rules.pods_ready is not None
-        match effect:
-            case do.Admit(cluster):
-                ready = state.pods_ready if waits else None
-                return records.admit_patch(record, cluster, queues.own_check, ready, now)
-            case do.FinishWorkload(reason):
-                text, ready = _end_message(state, reason), waits and reason == "Complete"
-                return records.finish_patch(record, reason, text, now, ready)
-            case do.FailToStart(message):
-                return records.finish_patch(record, Reason.FAILED_TO_START, message, now)
-            case do.Evict():
-                return departure.evict_patch(record, effect, now)
-            case do.Unbind():
-                return departure.unbind_patch(record, effect, now)
-            case do.Readmit(reason, message):
-                return departure.readmit_patch(record, reason, message, now)
-            case do.SetTarget(reason, message):
-                return departure.target_patch(record, reason, message, now)
-            case do.SyncChecks():
-                return departure.checks_patch(record, queues, now)
-            case do.SetPodsReady(ready):
-                return departure.pods_ready_patch(record, ready, now)
-            case do.SetWaiting(reason, message, why):
-                return records.waiting_patch(record, reason, message, now, why)
-        raise AssertionError(f"no handler for {effect}")
-
     async def _create_workload(self, uid: str, local: LocalJob) -> None:
-        job = await self._job_body(uid, local)
+        job = await self._orders.job_body(uid, local)
         priority, ref = self._priority(uid, local)
         body = records.manifest(job, local, batch_job.KIND, priority, ref)
         try:
@@ -312,7 +211,7 @@ class EffectRunner:
             name, namespace = body["metadata"]["name"], local.key.namespace
             created = await self._client.get(WORKLOADS, name, namespace)
             if records.owner_uid(created) != uid:
-                raise _Again(
+                raise Again(
                     f"a Workload {namespace}/{name} exists that is not this job's: delete it",
                     AFTER_REFUSED_WRITE_S,
                 ) from None
@@ -343,7 +242,8 @@ class EffectRunner:
         self._controller.see_workload(written)
 
     async def _patch_job(self, local: LocalJob, body: Json) -> None:
-        body = {**body, "metadata": {"uid": local.uid}}
+        # A leader that another one has followed must not start or stop what that one decides on.
+        body = {**body, "metadata": {"uid": local.uid, "resourceVersion": str(local.version)}}
         written = await self._client.patch(JOBS, local.key.name, body, local.key.namespace)
         self._controller.see_job(written)
 
@@ -362,24 +262,9 @@ class EffectRunner:
         )
 
 
-def _facts(state: JobState) -> tuple[LocalJob, Record]:
-    if state.local is None or state.record is None:
-        raise _Again("", AFTER_CONFLICT_S)
-    return state.local, state.record
-
-
 def _now() -> str:
     return wire_time(datetime.now(UTC))
 
 
 def _name(state: JobState) -> str:
     return str(state.local.key) if state.local else ""
-
-
-def _end_message(state: JobState, ended: str) -> str:
-    copy = state.remote
-    where = f" on cluster {copy.cluster}, attempt {copy.attempt}" if copy else ""
-    for condition in copy.status.get("conditions") or () if copy else ():
-        if condition["type"] == ended and condition.get("message"):
-            return f"{condition['message']}{where}"
-    return f"the job ended as {ended}{where}"
