@@ -60,7 +60,7 @@ class RecordWatch:
             self._quota()
 
     def _quota(self) -> None:
-        used = usage(self.home)
+        used = usage(self.home, self.truth)
         if sum(used.values()) > sum(self.quotas.values()):
             self.violate("quota", f"{used} of {self.quotas} are reserved")
 
@@ -76,15 +76,19 @@ class RecordWatch:
             self.violate("finished-once", f"{name} is {after}, but no run of it ended so")
 
 
-def usage(home: FakeKube) -> dict[str, int]:
-    """What the records hold: the sum of what is bound, by ClusterQueue."""
+def usage(home: FakeKube, truth: Truth) -> dict[str, int]:
+    """What the records hold: the sum of what is bound, by ClusterQueue. Quota is free again once
+    the pods have ended, before the record says so.
+    """
     used: dict[str, int] = {}
+    ended = {(run.local_uid, run.attempt) for run in truth.runs if run.outcome}
     for obj in home.objects.data.get(WORKLOADS, {}).values():
         status = obj.get("status") or {}
         if not records.is_true(status, ConditionType.QUOTA_RESERVED):
             continue
         record = records.read_record(obj)
-        if record.finished or record.admission is None:
+        over = (records.owner_uid(obj), record.attempt) in ended
+        if record.finished or over or record.admission is None:
             continue
         amount = sum(record.admission.usage().values())
         queue = record.admission.cluster_queue
