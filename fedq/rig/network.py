@@ -27,6 +27,9 @@ LOOPBACK = "127.0.0.1"
 SPACE = ipaddress.IPv4Network("198.18.0.0/15")
 
 
+_REFUSALS = ("not permitted", "denied", "read-only", "no such file", "not supported", "unknown")
+
+
 class Network(Protocol):
     """Addresses of clusters, and how a process gets to one of them."""
 
@@ -97,7 +100,7 @@ class Namespaces:
         ip("netns", "add", self.router)
         _enter(self.router, "ip", "link", "set", "lo", "up")
         _enter(self.router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
-        ip("link", "add", ours, "type", "veth", "peer", "name", "out", "netns", self.router)
+        ip("link", "add", "name", ours, "type", "veth", "peer", "name", "out", "netns", self.router)
         _enter(self.router, "ip", "addr", "add", f"{here[0]}/30", "dev", "out")
         _enter(self.router, "ip", "link", "set", "out", "up")
         ip("addr", "add", f"{here[1]}/30", "dev", ours)
@@ -109,7 +112,7 @@ class Namespaces:
         near, far = self._ends(1 + self._clusters.index(cluster))
         ip("netns", "add", space)
         _enter(space, "ip", "link", "set", "lo", "up")
-        pair = ("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", space)
+        pair = ("link", "add", "name", port, "type", "veth", "peer", "name", "eth0", "netns", space)
         _enter(self.router, "ip", *pair)
         _enter(self.router, "ip", "addr", "add", f"{near}/30", "dev", port)
         _enter(self.router, "ip", "link", "set", port, "up")
@@ -164,21 +167,27 @@ def free_subnet(home: Path) -> str:
 
 
 def why_not() -> str:
-    """Why this machine cannot have namespaces for a rig; empty when it can."""
+    """Why this machine cannot have namespaces for a rig; empty when it can.
+
+    Only what a machine does not allow or does not have is such a reason; anything else is raised.
+    """
     probe = f"fqprobe-{hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:6]}"
+    made = False
     try:
         ip("netns", "add", probe)
-    except RigError as error:
-        return error.why
-    try:
+        made = True
         _enter(probe, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
-        pair = ("link", "add", "a", "type", "veth", "peer", "name", "b")
-        _enter(probe, "ip", *pair)
+        _enter(
+            probe, "ip", "link", "add", "name", "veth-a", "type", "veth", "peer", "name", "veth-b"
+        )
         return ""
     except RigError as error:
+        if not any(word in error.why.lower() for word in _REFUSALS):
+            raise
         return error.why
     finally:
-        ip("netns", "delete", probe)
+        if made:
+            ip("netns", "delete", probe)
 
 
 def ip(*args: str) -> str:
