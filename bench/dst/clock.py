@@ -1,4 +1,4 @@
-"""Virtual time: an event loop whose clock jumps to the next timer, and machines whose clocks differ.
+"""Virtual time: an event loop whose clock jumps to the next timer; machines whose clocks differ.
 
 Each program of the simulation runs on a `Host`: all tasks that its first one starts, and all
 timers that they set, belong to it (a context variable), and read the clocks of that machine.
@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVarTuple
+
+Ts = TypeVarTuple("Ts")
 
 EPOCH = 1_790_000_000.0
 """Wall time at the start, seconds since 1970."""
@@ -66,7 +68,7 @@ class _Jump:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """`now` is true time in seconds since the start; `time()` what the running host's clock says."""
+    """`now` is true time, in seconds since the start; `time()` is the running host's clock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +88,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return EPOCH + self.now + (host.wall if host is not None else 0.0)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         host = HOST.get()
         true = when if host is None else host.true(when)

@@ -212,9 +212,9 @@ class Cluster:
     def kill(self, policies: tuple[str, ...]) -> None:
         """The node guard kills the containers of copies with one of these policies."""
         for uid, pods in self._pods.items():
-            if pods.run is not None and not pods.done and not pods.stopping:
-                if self.truth.traits[pods.run.local_uid].policy in policies:
-                    self._stop(uid)
+            live = pods.run if not pods.done and not pods.stopping else None
+            if live is not None and self.truth.traits[live.local_uid].policy in policies:
+                self._stop(uid)
 
     def _stamp(self) -> str:
         moment = datetime.fromtimestamp(EPOCH + self.loop.now, UTC)

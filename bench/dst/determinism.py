@@ -14,9 +14,12 @@ from unittest import mock
 
 from bench.dst.clock import VirtualLoop
 from federation.edge import informer, services
+from manager import queue_status
 
 _PROGRAMS = ("federation.", "manager.", "worker_agent.")
 _Random = random.Random
+QUEUE_STATUS_S = 5.0
+"""What people read of queues is written less often here: it decides nothing."""
 
 
 @contextlib.contextmanager
@@ -43,15 +46,22 @@ def deterministic(loop: VirtualLoop, seed: int) -> Iterator[None]:
     def reading(clock: int) -> float:
         return loop.wall() if clock == time.CLOCK_REALTIME else loop.time()
 
+    def uuid4() -> uuid.UUID:
+        return uuid.UUID(int=chance.getrandbits(128))
+
+    def stay(seconds: float = 0.0) -> None:
+        """This process does not end with a program of the simulation."""
+
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
         for name, function in (("time", loop.wall), ("monotonic", loop.time)):
             enter(mock.patch.object(time, name, function))
         enter(mock.patch.object(time, "clock_gettime", reading))
-        enter(mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=chance.getrandbits(128))))
+        enter(mock.patch.object(uuid, "uuid4", uuid4))
         enter(mock.patch.object(random, "Random", Seeded))
         enter(mock.patch.object(informer, "Timing", timing))
-        enter(mock.patch.object(services, "exit_soon", lambda seconds=0.0: None))
+        enter(mock.patch.object(queue_status, "EVERY_S", QUEUE_STATUS_S))
+        enter(mock.patch.object(services, "exit_soon", stay))
         for name, module in list(sys.modules.items()):
             if name.startswith(_PROGRAMS) and getattr(module, "datetime", None) is real.datetime:
                 enter(mock.patch.object(module, "datetime", Moment))

@@ -39,10 +39,12 @@ class Faults:
         """Draw so many faults."""
         weights = [weight for weight, _ in self.kinds]
         for _ in range(count):
-            (_, kind), = self.rng.choices(self.kinds, weights)
+            ((_, kind),) = self.rng.choices(self.kinds, weights)
             start = self.rng.uniform(5, self.until - 10)
             longest = min(LONGEST_S, self.until - start)
-            lasts = min(longest, self.rng.choice((self.rng.uniform(1, 30), self.rng.uniform(20, 240))))
+            lasts = min(
+                longest, self.rng.choice((self.rng.uniform(1, 30), self.rng.uniform(20, 240)))
+            )
             self.world.loop.later(start, self._begin, kind, lasts)
 
     def _begin(self, kind: Callable[[float, float], str], lasts: float) -> None:

@@ -1,4 +1,4 @@
-"""The programs under test as the simulation runs them: started, killed at any request, restarted."""
+"""The programs under test in the simulation: started, killed at any request, restarted."""
 
 from __future__ import annotations
 

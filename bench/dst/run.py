@@ -1,11 +1,12 @@
-"""One seed: faults and people for a while, then peace; everything has to end well within a bound."""
+"""One seed: faults and people for a while, then everything has to end well within a bound."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -132,7 +133,7 @@ def _stop(loop: VirtualLoop) -> None:
 def _configure_log(world: World) -> None:
     """What programs log goes into the world's log; a crash of theirs is a violation."""
 
-    def record(logger: object, method: str, event: dict[str, object]) -> str:
+    def record(logger: object, method: str, event: MutableMapping[str, Any]) -> str:
         text = event.pop("event")
         if text in ("effects.crashed", "service.crashed"):
             world.violate("crash", f"{text}: {event}")

@@ -5,10 +5,9 @@ Every rule here is proved against a real server by tests/contract.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
-from tests.fakes.patches import Json, Refused
+from tests.fakes.patches import Json, Refused, copied
 
 FROZEN = ("selector", "managedBy", "completionMode")
 TEMPLATE_SPEC_OPEN = ("nodeSelector", "tolerations", "affinity", "schedulingGates")
@@ -71,7 +70,7 @@ def _check_completions(before: Json, new: Json) -> None:
 def _fixed_part(template: Json, waiting: bool) -> Json:
     if not waiting:
         return template
-    fixed = copy.deepcopy(template)
+    fixed: Json = copied(template)
     for key in ("labels", "annotations"):
         fixed.get("metadata", {}).pop(key, None)
     for key in TEMPLATE_SPEC_OPEN:

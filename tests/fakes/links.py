@@ -23,14 +23,14 @@ CONNECT_S = 5.0
 
 class Link(httpx.AsyncBaseTransport):
     """`latency` is the range of one way. While `to_server` or `to_client` is False nothing passes
-    in that direction. `on_request` hears (method, path, before) around each one that is carried
-    out. A link whose client is `dead` carries nothing any more.
+    in that direction (`set_open`). `on_request` hears (method, path, before) around each one that
+    is carried out. A link whose client is `dead` carries nothing any more.
     """
 
     def __init__(self, server: FakeKube, rng: random.Random) -> None:
         self.server, self.rng = server, rng
         self.latency = (0.0005, 0.004)
-        self.to_server = self.to_client = True
+        self.to_client = True
         self.dead = False
         self.refuse: tuple[int, ...] = ()
         """Statuses that the server may answer with instead of carrying a request out."""
@@ -43,13 +43,20 @@ class Link(httpx.AsyncBaseTransport):
         self.requests = 0
         self.on_request: Callable[[str, str, bool], None] = lambda method, path, before: None
         self.on_answer: Callable[[httpx.Request, int], None] = lambda request, status: None
-        self._open = asyncio.Event()
-        self._open.set()
+        self._open, self._reachable = asyncio.Event(), asyncio.Event()
+        self._late_ones: set[asyncio.Task[None]] = set()
+        self.set_open(True, True)
+
+    @property
+    def to_server(self) -> bool:
+        """Whether requests get through."""
+        return self._reachable.is_set()
 
     def set_open(self, to_server: bool, to_client: bool) -> None:
         """Cut or heal the directions. What was said on open watches meanwhile comes after."""
-        self.to_server, self.to_client = to_server, to_client
+        self.to_client = to_client
         (self._open.set if to_client else self._open.clear)()
+        (self._reachable.set if to_server else self._reachable.clear)()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         path = request.url.raw_path.decode()
@@ -83,15 +90,17 @@ class Link(httpx.AsyncBaseTransport):
             await asyncio.sleep(CONNECT_S)
             raise httpx.ConnectTimeout("no connection", request=request)
         if request.method != "GET" and self.rng.random() < self.late_rate:
-            _ = asyncio.create_task(self._late(request, self.rng.uniform(0, 2 * read)))
+            late = asyncio.create_task(self._late(request, self.rng.uniform(0, 2 * read)))
+            self._late_ones.add(late)
+            late.add_done_callback(self._late_ones.discard)
         await asyncio.sleep(read)
         raise httpx.ReadTimeout("no answer", request=request)
 
     async def _late(self, request: httpx.Request, after: float) -> None:
         """Packets that were sent again and again reach the server at last."""
+        await self._reachable.wait()
         await asyncio.sleep(after)
-        while not self.to_server:
-            await asyncio.sleep(1.0)  # the period of retransmissions
+        await self._reachable.wait()
         self.requests += 1
         response = await self.server.handle_async_request(request)
         self.on_answer(request, response.status_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from datetime import datetime
 
 from federation.edge.resources import JOBS, NAMESPACES, Resource
 from tests.fakes import job_rules
-from tests.fakes.patches import Json, Refused
+from tests.fakes.patches import Json, Refused, copied
 
 Key = tuple[str, str]
 FOREGROUND = "foregroundDeletion"
@@ -52,7 +51,7 @@ class Objects:
         return found
 
     def create(self, res: Resource, namespace: str, body: Json) -> Json:
-        obj = copy.deepcopy(body)
+        obj = copied(body)
         meta = obj.setdefault("metadata", {})
         if meta.get("namespace", namespace) != namespace:
             raise Refused(400, "BadRequest", "the namespace of the object does not match")
@@ -110,7 +109,7 @@ class Objects:
         if old["metadata"].get("finalizers"):
             if old["metadata"].get("deletionTimestamp"):
                 return old
-            new = copy.deepcopy(old)
+            new = copied(old)
             new["metadata"].update(deletionTimestamp=self._now(), deletionGracePeriodSeconds=0)
             return self._store(res, key, old, new)
         return self._remove(res, key, old)
@@ -124,12 +123,12 @@ class Objects:
         blocked = {**old, "metadata": {**meta, "finalizers": held}}
         if not meta.get("deletionTimestamp"):
             return blocked
-        return self._store(res, key, old, copy.deepcopy(blocked))
+        return self._store(res, key, old, copied(blocked))
 
     def _remove(self, res: Resource, key: Key, last: Json) -> Json:
         old = self.data[res].pop(key)
         self.version += 1
-        gone = copy.deepcopy(last)
+        gone: Json = copied(last)
         gone["metadata"]["resourceVersion"] = str(self.version)
         self._record(Change(self.version, res, old, None, gone))
         for other, name, obj in self._dependents(old["metadata"]["uid"]):
@@ -146,11 +145,12 @@ class Objects:
             (res, key, obj)
             for res, objects in self.data.items()
             for key, obj in objects.items()
-            if any(o["uid"] == uid for o in obj["metadata"].get("ownerReferences", ()))
+            if "ownerReferences" in obj["metadata"]
+            and any(o["uid"] == uid for o in obj["metadata"]["ownerReferences"])
         ]
 
     def _strip_owner(self, res: Resource, key: Key, obj: Json, uid: str) -> None:
-        new = copy.deepcopy(obj)
+        new = copied(obj)
         owners = [o for o in new["metadata"].pop("ownerReferences") if o["uid"] != uid]
         if owners:
             new["metadata"]["ownerReferences"] = owners
@@ -158,8 +158,8 @@ class Objects:
 
     def _status_of(self, res: Resource, old: Json, body: Json) -> Json:
         """A status write: built-in types take metadata along, custom ones do not."""
-        new = copy.deepcopy(old)
-        new["status"] = copy.deepcopy(body.get("status") or {})
+        new: Json = copied(old)
+        new["status"] = copied(body.get("status") or {})
         if res.group in ("", "batch"):
             for key in ("labels", "annotations"):
                 new["metadata"].pop(key, None)
@@ -170,11 +170,11 @@ class Objects:
         return new
 
     def _rest_of(self, res: Resource, old: Json, body: Json) -> Json:
-        new = copy.deepcopy(body)
+        new: Json = copied(body)
         if res in self._with_status:
             new.pop("status", None)
             if "status" in old:
-                new["status"] = copy.deepcopy(old["status"])
+                new["status"] = copied(old["status"])
         return new
 
     def _keep_meta(self, old: Json, new: Json) -> None:

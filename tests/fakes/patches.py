@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from typing import Any
 
@@ -17,10 +16,19 @@ class Refused(Exception):
         self.code, self.reason, self.message = code, reason, message
 
 
+def copied(value: Any) -> Any:
+    """A copy of JSON that shares nothing that can be changed; several times as fast as deepcopy."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return value
+
+
 def merge(target: Any, patch: Any) -> Any:
     """Apply a JSON merge patch (RFC 7386); null removes."""
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return copied(patch)
     result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -32,7 +40,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 def json_patch(target: Json, operations: list[Json]) -> Json:
     """Apply a JSON patch (RFC 6902: add, remove, replace, test)."""
-    result = copy.deepcopy(target)
+    result: Json = copied(target)
     for operation in operations:
         try:
             _operate(result, operation)
