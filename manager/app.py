@@ -12,6 +12,7 @@ import structlog
 from federation.api.names import FEDQ_NAMESPACE, Label
 from federation.core.events import QueueMoved
 from federation.core.facts import ObjectKey
+from federation.core.failover import DEFAULT, Timings
 from federation.core.policies import Policies
 from federation.core.queueing import PendingIndex
 from federation.core.scheduler import Scheduler
@@ -27,6 +28,7 @@ from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.dispatcher import REACTIVATION_S, Dispatcher
 from manager.effects import EffectRunner
+from manager.health import Watcher, bound_epochs
 from manager.link import ClusterLink
 from manager.protocol import News, Runtime
 from manager.queue_health import QueueHealth
@@ -50,6 +52,7 @@ class Manager:
         runtime: Runtime,
         origin: str,
         policies: Policies | None = None,
+        timings: Timings = DEFAULT,
     ) -> None:
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
@@ -58,7 +61,11 @@ class Manager:
         self.scheduler = Scheduler(index, REACTIVATION_S)
         self.controller = Controller(self.catalog, self.scheduler, policies or Policies())
         self.controller.fetch = self._fetch
-        self.clusters = Clusters(client, runtime, origin, self._news, self._clusters_changed)
+        watcher = Watcher(client, timings)
+        watcher.bound_epochs = lambda: bound_epochs(self.controller.states.values())
+        self.clusters = Clusters(
+            client, runtime, origin, self._news, self._clusters_changed, watcher
+        )
         self.clusters.on_checks = self._catalog_changed
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         runner = EffectRunner(client, self.controller, self.clusters, origin)

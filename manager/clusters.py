@@ -9,14 +9,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import structlog
 
-from federation.api.meta import wire_time
 from federation.api.multikueue import MultiKueueCluster
 from federation.api.names import (
     FEDQ_NAMESPACE,
@@ -25,33 +22,33 @@ from federation.api.names import (
     ActiveReason,
     ConditionType,
     Controller,
-    Mirror,
 )
-from federation.api.record import condition, find, with_conditions
-from federation.edge.errors import AlreadyExists, ApiError, NotFound
-from federation.edge.informer import Informer, Key, Select, Store
+from federation.api.orders import cluster_orders
+from federation.api.record import find
+from federation.core.failover import Tier
+from federation.core.health import Facts, Phase, Verdict
+from federation.edge.informer import Informer, Select, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
     ADMISSION_CHECKS,
-    LEASES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     SECRETS,
     Json,
 )
-from federation.jobs.mirror import mirrored_epoch
+from manager.cluster_status import ClusterStatus, Shown
+from manager.health import Watcher
 from manager.ledger import Judge
 from manager.link import ClusterLink
 from manager.protocol import ClusterSpec, Health, News, Runtime
 
 log = structlog.get_logger(__name__)
 
-LEASE_SECONDS = 120
-LEASE_RETRY_S = 5.0
 STATUS_S = 0.5
 FIRST_INVENTORY_S = 15.0
-SUSPECT_S = 50.0
-"""Silence of the agent after which its cluster gets no new work."""
+AWAY = (Phase.SUSPECT, Phase.FENCED, Phase.LOST, Phase.LEAVING)
+"""What the Lease says counts more than what the manager sees of the API server."""
+COMING = (Phase.RECOVERING, Phase.RETURNING)
 
 
 @dataclass(slots=True)
@@ -70,12 +67,6 @@ class Check:
     active: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Lease:
-    epoch: int
-    renewed: str
-
-
 class Clusters:
     """Starts and stops the link of each MultiKueueCluster and reports its condition Active."""
 
@@ -86,16 +77,19 @@ class Clusters:
         origin: str,
         on_news: Callable[[ClusterLink, News], None],
         on_change: Callable[[], None],
+        watcher: Watcher,
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
-        self._client, self._runtime, self._origin = client, runtime, origin
+        self._runtime, self._origin = runtime, origin
+        self.watcher = watcher
+        watcher.names, watcher.facts = self._names, self._facts
         self.judge = Judge()
         self._on_news, self._on_change = on_news, on_change
         self.on_started: Callable[[str], None] = lambda name: None
         self.on_checks: Callable[[], None] = lambda: None
         """Hears of AdmissionChecks: whether queues are active may depend on them."""
         self._running: dict[str, _Running] = {}
-        self._shown: dict[str, Health] = {}
+        self._status = ClusterStatus(client, watcher.clock)
         self._problems: dict[str, str] = {}
         self._dirty = asyncio.Event()
         self._started = asyncio.Event()
@@ -106,15 +100,13 @@ class Clusters:
             lambda obj: list(obj["spec"]["clusters"]), rules_changed
         )
         self._checks: Store[Check] = Store(_check, rules_changed)
-        self._leases: Store[_Lease] = Store(_lease, self._renewed_now)
-        self._renewed: dict[str, float] = {}
         self._secrets: Store[bytes] = Store(_kubeconfig, changed)
         self._kueue_secrets: Store[bytes] = Store(_kubeconfig, changed)
         self.informers = [
             Informer(client, MULTIKUEUE_CLUSTERS, self._objects),
             Informer(client, MULTIKUEUE_CONFIGS, self._configs),
             Informer(client, ADMISSION_CHECKS, self._checks),
-            Informer(client, LEASES, self._leases, select=Select(FEDQ_NAMESPACE)),
+            watcher.leases.informer,
             Informer(client, SECRETS, self._secrets, select=Select(FEDQ_NAMESPACE)),
             Informer(client, SECRETS, self._kueue_secrets, select=Select(KUEUE_NAMESPACE)),
         ]
@@ -127,17 +119,35 @@ class Clusters:
         self.on_checks()
         self._on_change()
 
-    def _renewed_now(self, key: Key, old: _Lease | None, new: _Lease | None) -> None:
-        """Count from when a renewal was seen here, never from the time another machine wrote."""
-        if new is None:
-            self._dirty.set()  # somebody deleted it: it is made again
-        elif new.renewed:
-            self._renewed[key[1]] = time.monotonic()
-
     def epoch(self, cluster: str) -> int:
         """Epoch of the cluster's Lease: carried by every offer."""
-        lease = self._leases.items.get((FEDQ_NAMESPACE, cluster))
-        return lease.epoch if lease else 1
+        return self.watcher.epoch(cluster)
+
+    def _names(self) -> list[str]:
+        return [name for _, name in self._objects.items]
+
+    def _facts(self, name: str) -> Facts | None:
+        """What is known of a cluster beside its Lease; None if it does not exist."""
+        if (obj := self._objects.items.get(("", name))) is None:
+            return None
+        orders, link = cluster_orders(obj), self.links.get(name)
+        health = link.health if link else self._without_link(obj)
+        return Facts(
+            api="" if health.ok else f"{health.reason}: {health.message}",
+            listed=link is not None and link.inventoried.is_set() and health.ok,
+            inventory_epoch=link.ledger.inventory_epoch if link else 0,
+            confirmed_below=orders.confirmed_below,
+        )
+
+    def _without_link(self, obj: Json) -> Health:
+        """What to say of a cluster to which there is no link, or not yet."""
+        if self._kubeconfig_of(obj):
+            return Health()
+        return Health(False, ActiveReason.BAD_KUBE_CONFIG.value, _missing_secret(obj))
+
+    def _news(self, link: ClusterLink, news: News) -> None:
+        self._on_news(link, news)
+        self.watcher.look_at(link.name)
 
     def look(self) -> None:
         """Say `on_change` if a cluster begins or ceases to take work: an agent's silence is no
@@ -150,10 +160,24 @@ class Clusters:
 
     def problem(self, link: ClusterLink) -> str:
         """Why a cluster takes no new work now; '' if it does."""
-        health = self._health_of(link)
-        return "" if health.ok else f"{health.reason}: {health.message}"
+        obj = self._objects.items.get(("", link.name))
+        if obj is None:
+            return f"{Phase.LEAVING.value}: its MultiKueueCluster was deleted"
+        health = self._health(link.name, obj)
+        if not health.ok:
+            return f"{health.reason}: {health.message}"
+        cordon = cluster_orders(obj).cordon
+        return f"Cordoned: {cordon}" if cordon else ""
 
-    def _health_of(self, link: ClusterLink) -> Health:
+    def _health(self, name: str, obj: Json) -> Health:
+        """Whether a cluster can be worked with, as its condition Active says it."""
+        verdict, link = self._verdict(name), self.links.get(name)
+        if verdict.phase in AWAY:
+            suspect = verdict.phase is Phase.SUSPECT
+            reason = ActiveReason.AGENT_SILENT if suspect else verdict.phase
+            return Health(False, reason.value, self._status.text(verdict))
+        if link is None:
+            return self._without_link(obj)
         if not link.health.ok:
             return link.health
         if link.ledger.unreadable:
@@ -163,15 +187,14 @@ class Clusters:
         if not link.ledger.reported:
             text = "the agent has published no WorkerReport yet: is it running?"
             return Health(False, ActiveReason.NO_WORKER_REPORT.value, text)
-        renewed = self._renewed.get(link.name)
-        if renewed is None:
-            return Health(
-                False, ActiveReason.AGENT_SILENT.value, "the agent has not renewed its Lease yet"
-            )
-        if time.monotonic() - renewed > SUSPECT_S:
-            text = f"the agent has not renewed its Lease for more than {SUSPECT_S:.0f} s"
-            return Health(False, ActiveReason.AGENT_SILENT.value, text)
+        if verdict.phase is Phase.UNKNOWN:
+            return Health(False, ActiveReason.AGENT_SILENT.value, verdict.cause)
+        if verdict.phase in COMING:
+            return Health(False, verdict.phase.value, self._status.text(verdict))
         return link.health
+
+    def _verdict(self, name: str) -> Verdict:
+        return self.watcher.verdict(name)
 
     def offer_void(self, uid: str, cluster: str) -> None:
         """An offer that was decided on is not made."""
@@ -219,7 +242,9 @@ class Clusters:
     async def run(self) -> None:
         """Keep links as the objects say, until cancelled."""
         try:
+            self.watcher.begin(self._phases())
             async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.watcher.run())
                 tasks.create_task(self._show_status())
                 while True:
                     await self._dirty.wait()
@@ -240,13 +265,10 @@ class Clusters:
         for name, spec in wanted.items():
             if spec is not None and name not in self._running:
                 await self._start(name, spec, tasks)
-        for name in self._running:
-            if (FEDQ_NAMESPACE, name) not in self._leases.items:
-                await self._create_lease(name)
 
     async def _start(self, name: str, spec: ClusterSpec, tasks: asyncio.TaskGroup) -> None:
         handle = await self._runtime.start(spec)
-        link = ClusterLink(name, handle, self._on_news, self.judge)
+        link = ClusterLink(name, handle, self._news, self.judge)
         self.links[name] = link
         self._running[name] = _Running(spec, link, tasks.create_task(_until_cancelled(link)))
         self.on_started(name)
@@ -269,57 +291,28 @@ class Clusters:
             (KUEUE_NAMESPACE, name)
         )
 
-    async def _create_lease(self, name: str) -> None:
-        """Create the Lease that the cluster's agent renews; its epoch fences what we write."""
-        body: Json = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {
-                "name": name,
-                "namespace": FEDQ_NAMESPACE,
-                "annotations": {Mirror.EPOCH.value: "1"},
-            },
-            "spec": {"leaseDurationSeconds": LEASE_SECONDS, "leaseTransitions": 1},
+    def _phases(self) -> dict[str, str]:
+        """Where clusters stood when a manager looked last."""
+        return {
+            name: str(((obj.get("status") or {}).get("fedq") or {}).get("phase", ""))
+            for (_, name), obj in self._objects.items.items()
         }
-        try:
-            await self._client.create(LEASES, body)
-        except AlreadyExists:
-            log.debug("lease.exists", cluster=name)
-        except ApiError as error:
-            log.error("lease.not_created", cluster=name, error=str(error))
-            asyncio.get_running_loop().call_later(LEASE_RETRY_S, self._dirty.set)
 
     async def _show_status(self) -> None:
-        """Write condition Active where it differs from what is shown."""
+        """Write statuses where they differ from what is shown."""
         while True:
             self.look()
             for (_, name), obj in list(self._objects.items.items()):
-                health = self._health(name, obj)
-                if self._shown.get(name) != health:
-                    await self._write_status(name, obj, health)
+                shown = Shown(self._health(name, obj), self._fedq(name, obj))
+                if not self._status.settled(name, shown):
+                    await self._status.write(name, obj, shown)
             await asyncio.sleep(STATUS_S)  # health comes in bursts; people read it later
 
-    def _health(self, name: str, obj: Json) -> Health:
-        link = self.links.get(name)
-        if link is None:
-            return Health(False, ActiveReason.BAD_KUBE_CONFIG.value, _missing_secret(obj))
-        return self._health_of(link)
-
-    async def _write_status(self, name: str, obj: Json, health: Health) -> None:
-        status = obj.get("status") or {}
-        wanted = condition(ConditionType.ACTIVE, health.ok, health.reason, health.message)
-        now = wire_time(datetime.now(UTC))
-        current = find(status, ConditionType.ACTIVE)
-        if current is None or any(current.get(key) != value for key, value in wanted.items()):
-            body = {"status": {"conditions": with_conditions(status, [wanted], now)}}
-            try:
-                await self._client.patch(MULTIKUEUE_CLUSTERS, name, body, subresource="status")
-            except NotFound:
-                return
-            except ApiError as error:
-                log.warning("cluster.status_not_written", cluster=name, error=str(error))
-                return
-        self._shown[name] = health
+    def _fedq(self, name: str, obj: Json) -> dict[str, object]:
+        verdict, link = self._verdict(name), self.links.get(name)
+        tier = (link.ledger.tier if link else "") or Tier.AGENT.value
+        tier = tier if self.watcher.heard(name) else Tier.NONE.value
+        return self._status.fedq(obj, verdict, tier, self.watcher.brake)
 
 
 async def _until_cancelled(link: ClusterLink) -> None:
@@ -341,11 +334,6 @@ def _check(obj: Json) -> Check:
         str((spec.get("parameters") or {}).get("name", "")),
         active is not None and active["status"] == "True",
     )
-
-
-def _lease(obj: Json) -> _Lease:
-    renewed = (obj.get("spec") or {}).get("renewTime") or ""
-    return _Lease(mirrored_epoch(obj) or 1, renewed)  # its agent too can write nonsense there
 
 
 def _kubeconfig(obj: Json) -> bytes | None:

@@ -73,6 +73,9 @@ class Ledger:
         self._queues: dict[str, WorkerQueue] = {}
         self._local_queues: dict[tuple[str, str], str] = {}
         self.reported = False
+        self.tier = ""
+        """How well the cluster keeps `stop`, as its agent says; '' if it does not."""
+        self.inventory_epoch = 0
         self.unreadable = ""
         """Why the last report cannot be used; '' if it can."""
 
@@ -87,6 +90,8 @@ class Ledger:
 
     def _take(self, status: WorkerReportStatus) -> None:
         self._counted = int(status.counted_resource_version or 0)
+        self.tier = str(getattr(status, "tier", "") or "")
+        self.inventory_epoch = status.inventory_epoch
         self._local_queues = {(q.namespace, q.name): q.cluster_queue for q in status.local_queues}
         self._queues = {
             queue.name: WorkerQueue(

@@ -1,4 +1,4 @@
-"""The Lease of a cluster (`fedq-system/<cluster>`) as the core sees it, and as the manager writes it.
+"""The Lease of a cluster (`fedq-system/<cluster>`): as the core sees it, as the manager writes it.
 
 The agent writes `holderIdentity` and `renewTime`, the manager everything else. Either may find
 nonsense there that the other wrote: numbers that cannot be read count as not given.

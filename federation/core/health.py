@@ -45,8 +45,8 @@ class Facts:
     `missing_since` is when its MultiKueueCluster was found to be deleted (None: it exists), `bound`
     the highest epoch in which a job is bound there (0: none is). `api` says why the manager cannot
     work with its API server ('' if it can), `listed` whether the copies there have been listed,
-    `inventory_epoch` for which epoch its agent reports all it has. `cordon` and `confirmed_below`
-    are orders.
+    `inventory_epoch` for which epoch its agent reports all it has. `confirmed_below` is an order:
+    all that was bound below it is dead.
     """
 
     missing_since: float | None = None
@@ -54,7 +54,6 @@ class Facts:
     api: str = ""
     listed: bool = True
     inventory_epoch: int = 0
-    cordon: str = ""
     confirmed_below: int = 0
 
 
@@ -268,7 +267,8 @@ def _standing(
     name: str, watch: Watch, facts: Facts, now: float, phase: Phase, free: bool
 ) -> Standing:
     epoch = max(watch.highest, 1)
-    away = phase in (Phase.SUSPECT, Phase.FENCED, Phase.LOST) and free
+    left = phase is Phase.LEAVING and facts.bound < epoch  # its agent lives, but it was fenced
+    away = free and (left or phase in (Phase.SUSPECT, Phase.FENCED, Phase.LOST))
     return Standing(
         name,
         epoch,

@@ -1,0 +1,194 @@
+"""Watches over all clusters: how each stands, the brake over all, and the fences that follow.
+
+About once a second, and at once for a cluster whose Lease changed. What a cluster's standing means
+for the jobs on it is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
+
+import structlog
+
+from federation.core.facts import JobState
+from federation.core.failover import Standing, Timings
+from federation.core.health import (
+    Brake,
+    Create,
+    Facts,
+    Fence,
+    Phase,
+    Verdict,
+    brake,
+    counts,
+    judge,
+    settle,
+)
+from federation.core.lease import Watch, unsettled
+from federation.edge.kube import KubeClient
+from manager.canary import Canary
+from manager.clock import Clock
+from manager.leases import Leases
+
+log = structlog.get_logger(__name__)
+
+TICK_S = 1.0
+BOUND_S = 5.0
+"""How often it is counted where jobs are bound: that looks at all of them."""
+SETTLED = ("", Phase.UNKNOWN, Phase.READY, Phase.UNREACHABLE)
+
+
+class Watcher:
+    """`facts` tells what is known of a cluster beside its Lease (None: it does not exist), `names`
+    which there are. `on_standing` hears how clusters stand: when that changes, and each second
+    while one is silent. `bound_epochs` are the highest epochs in which jobs are bound, by cluster.
+    """
+
+    def __init__(self, client: KubeClient, timings: Timings, clock: Clock | None = None) -> None:
+        self.clock = clock = clock or Clock()
+        self.leases = Leases(client, timings, clock)
+        self.canary = Canary(client, timings, clock)
+        self.leases.on_canary = self.canary.see
+        self.leases.on_change = self.look_at
+        self.brake = Brake()
+        self.verdicts: dict[str, Verdict] = {}
+        self.on_standing: Callable[[Standing], None] = lambda standing: None
+        self.bound_epochs: Callable[[], Mapping[str, int]] = dict
+        self.names: Callable[[], Iterable[str]] = tuple
+        self.facts: Callable[[str], Facts | None] = lambda name: None
+        self._timings = timings
+        self._bound: Mapping[str, int] = {}
+        self._bound_at = float("-inf")
+        self._missing: dict[str, float] = {}
+        self._fed: dict[str, tuple[float, Standing]] = {}
+        self._writing: set[str] = set()
+        self._running = False
+
+    def begin(self, shown: Mapping[str, str]) -> None:
+        """Start to judge. `shown` are the phases that the last manager left behind: a cluster that
+        was in trouble then has to prove itself again.
+        """
+        for name, phase in shown.items():
+            if phase not in SETTLED and name in self.leases.watches:
+                self.leases.watches[name] = unsettled(self.leases.watches[name])
+        self._running = True
+        self.look()
+
+    async def run(self) -> None:
+        """Judge and act until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.canary.run())
+            while True:
+                self.look()
+                self._act(tasks)
+                await asyncio.sleep(TICK_S)  # silence is no event
+
+    def epoch(self, name: str) -> int:
+        """The epoch that is written on what is bound to a cluster."""
+        return max(1, self.leases.watches.get(name, Watch()).highest)
+
+    def verdict(self, name: str) -> Verdict:
+        """How a cluster stands, as it was judged last."""
+        return self.verdicts.get(name) or Verdict(
+            Phase.UNKNOWN, Standing(name, self.epoch(name), present=False), "not looked at yet"
+        )
+
+    def heard(self, name: str) -> bool:
+        """Whether an agent was ever heard of in the Lease of a cluster."""
+        seen = self.leases.watches.get(name, Watch()).seen
+        return seen is not None and bool(seen.renewed or seen.fenced)
+
+    def look(self) -> None:
+        """Judge all clusters as of now."""
+        now = self.clock.boot()
+        if now - self._bound_at >= BOUND_S:
+            self._bound, self._bound_at = self.bound_epochs(), now
+        names = {*self.names(), *self._bound}
+        for name in self.verdicts.keys() - names:
+            del self.verdicts[name]
+            self._fed.pop(name, None)
+        facts = {name: self._facts(name, now) for name in sorted(names)}
+        self._set_brake(facts, now)
+        for name in facts:
+            self._judge(name, facts[name], now)
+
+    def _set_brake(self, facts: Mapping[str, Facts], now: float) -> None:
+        silent = members = 0
+        for name, known in facts.items():
+            watch = self.leases.watches.get(name, Watch())
+            away, member = counts(watch, known, now, self._timings)
+            silent, members = silent + away, members + member
+        before = self.brake
+        self.brake = brake(before, silent, members, self.canary.problem(), now)
+        if bool(before.reason) != bool(self.brake.reason):
+            why = self.brake.reason or "clusters may be given up again after a while"
+            log.warning("brake.set" if self.brake.reason else "brake.released", why=why)
+
+    def _facts(self, name: str, now: float) -> Facts:
+        facts = self.facts(name)
+        if facts is not None:
+            self._missing.pop(name, None)
+        else:
+            facts = Facts(self._missing.setdefault(name, now), listed=False)
+        return replace(facts, bound=self._bound.get(name, 0))
+
+    def look_at(self, name: str) -> None:
+        """Judge one cluster: its Lease or something else of it changed."""
+        if self._running and name in self.verdicts:
+            now = self.clock.boot()
+            self._judge(name, self._facts(name, now), now)
+
+    def _judge(self, name: str, facts: Facts, now: float) -> None:
+        watch = self.leases.watches.get(name, Watch())
+        settled = settle(watch, now, self._timings, self.brake)
+        if settled is not watch:
+            self.leases.watches[name] = settled
+        verdict = judge(name, settled, facts, now, self._timings, self.brake)
+        before = self.verdicts.get(name)
+        self.verdicts[name] = verdict
+        if before is None or before.phase != verdict.phase:
+            log.info("cluster.phase", cluster=name, phase=verdict.phase.value, why=verdict.cause)
+        self._feed(name, verdict.standing, now)
+
+    def _feed(self, name: str, standing: Standing, now: float) -> None:
+        at, fed = self._fed.get(name, (0.0, None))
+        same = fed is not None and replace(fed, silent=standing.silent) == standing
+        if same and (standing.silent == 0 or now - at < TICK_S / 2):
+            return
+        self._fed[name] = now, standing
+        self.on_standing(standing)
+
+    def _act(self, tasks: asyncio.TaskGroup) -> None:
+        """Start the writes that are due; each cluster has one under way at most."""
+        for name, verdict in self.verdicts.items():
+            if name in self._writing:
+                continue
+            match verdict.action:
+                case Create() as create:
+                    write = self.leases.make(name, create)
+                case Fence() as fence:
+                    write = self.leases.fence(name, fence)
+                case None:
+                    body = self.leases.stale(name, bound=name in self._bound)
+                    if body is None:
+                        continue
+                    write = self.leases.configure(name, body)
+            self._writing.add(name)
+            tasks.create_task(self._write(name, write))
+
+    async def _write(self, name: str, write: Coroutine[None, None, None]) -> None:
+        try:
+            await write
+        finally:
+            self._writing.discard(name)
+
+
+def bound_epochs(states: Iterable[JobState]) -> dict[str, int]:
+    """The highest epoch in which a job is bound, by cluster."""
+    found: dict[str, int] = {}
+    for state in states:
+        if (bound := state.bound) is not None and bound.epoch > found.get(bound.cluster, 0):
+            found[bound.cluster] = bound.epoch
+    return found

@@ -1,0 +1,135 @@
+"""The Leases of clusters on the management API: watched, made, kept to the settings, and fenced.
+
+Every write names the version that it replaces. Whether a write of the manager took place or an
+agent's did is decided by the API server, and by nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from federation.api import lease as wire
+from federation.api.meta import wire_time
+from federation.api.names import FEDQ_NAMESPACE
+from federation.core.failover import Timings
+from federation.core.health import Create, Fence
+from federation.core.lease import Watch, observe, vanished
+from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
+from federation.edge.informer import Calls, Informer, Select
+from federation.edge.kube import KubeClient
+from federation.edge.resources import LEASES, Json
+from manager import canary
+from manager.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+
+class Leases:
+    """`watches` has what is remembered of each Lease. `on_change` hears of a Lease that changed."""
+
+    def __init__(self, client: KubeClient, timings: Timings, clock: Clock) -> None:
+        self.watches: dict[str, Watch] = {}
+        self.on_change: Callable[[str], None] = lambda name: None
+        self.on_canary: Callable[[Json], None] = lambda lease: None
+        self._client, self._timings, self._clock = client, timings, clock
+        self._objects: dict[str, Json] = {}
+        calls = Calls(self._listed, self._seen, self._gone)
+        self.informer = Informer(client, LEASES, calls, select=Select(FEDQ_NAMESPACE))
+
+    def _listed(self, items: Sequence[Json], version: str) -> None:
+        present = {item["metadata"]["name"] for item in items}
+        for name in self._objects.keys() - present:
+            self._forget(name)
+        for item in items:
+            self._seen(item)
+
+    def _seen(self, lease: Json) -> None:
+        if lease["metadata"]["name"] == canary.NAME:
+            self.on_canary(lease)
+        else:
+            self._take(lease)
+
+    def _gone(self, lease: Json) -> None:
+        self._forget(lease["metadata"]["name"])
+
+    def _forget(self, name: str) -> None:
+        self._objects.pop(name, None)
+        if name in self.watches:
+            self.watches[name] = vanished(self.watches[name], self._clock.boot())
+            self.on_change(name)
+
+    def _take(self, lease: Json, *, own: bool = False) -> None:
+        name, seen = lease["metadata"]["name"], wire.lease_seen(lease)
+        before = self.watches.get(name, Watch())
+        after = observe(before, seen, self._clock.boot(), self._timings, own=own)
+        if after is before:
+            return
+        self.watches[name] = after
+        self._objects[name] = lease
+        self.on_change(name)
+
+    async def make(self, name: str, create: Create) -> None:
+        """Make the Lease that a cluster's agent renews. One that is there already comes by the
+        watch.
+        """
+        body = wire.created(name, create, self._timings, wire_time(self._clock.wall()))
+        try:
+            self._take(await self._client.create(LEASES, body), own=True)
+            log.info("lease.created", cluster=name, epoch=create.epoch, fenced=create.fenced)
+        except AlreadyExists:
+            log.debug("lease.exists", cluster=name)
+        except ApiError as error:
+            log.error("lease.not_created", cluster=name, error=str(error))
+
+    async def fence(self, name: str, fence: Fence) -> None:
+        """End the epoch of a cluster by compare-and-swap. If the Lease was written meanwhile, its
+        agent is alive: it is read again, as the watch has not shown that.
+        """
+        if (lease := self._objects.get(name)) is None:
+            return
+        body = wire.fenced(lease, fence, wire_time(self._clock.wall()))
+        try:
+            self._take(await self._client.update(LEASES, body), own=True)
+            log.warning("cluster.fenced", cluster=name, epoch=fence.epoch, cause=fence.cause.value)
+        except (Conflict, NotFound):
+            log.info("cluster.not_fenced", cluster=name, why="its Lease was written meanwhile")
+            await self._read(name)
+        except ApiError as error:
+            log.error("cluster.not_fenced", cluster=name, error=str(error))
+
+    async def _read(self, name: str) -> None:
+        try:
+            lease = await self._client.get(LEASES, name, FEDQ_NAMESPACE)
+        except NotFound:
+            self._forget(name)
+            return
+        except ApiError as error:
+            log.error("lease.not_read", cluster=name, error=str(error))
+            return
+        known = self.watches.get(name, Watch()).seen
+        if known is not None and int(lease["metadata"]["resourceVersion"]) < known.version:
+            log.warning("lease.older_than_known", cluster=name, hint="was the store restored?")
+            self._forget(name)
+        self._take(lease)
+
+    def stale(self, name: str, *, bound: bool) -> Json | None:
+        """The Lease to write where it does not say what the settings do; K is kept while jobs that
+        may have been admitted under it are `bound` there.
+        """
+        lease, watch = self._objects.get(name), self.watches.get(name)
+        if lease is None or watch is None or watch.seen is None:
+            return None
+        kill = watch.seen.kill if bound else 0.0
+        return wire.configured(lease, watch.seen.epoch, self._timings, watch.lease, kill)
+
+    async def configure(self, name: str, body: Json) -> None:
+        """Write a Lease as `stale` gave it."""
+        try:
+            self._take(await self._client.update(LEASES, body), own=True)
+            log.info("lease.configured", cluster=name)
+        except (Conflict, NotFound):
+            log.debug("lease.changed_meanwhile", cluster=name)
+        except ApiError as error:
+            log.warning("lease.not_configured", cluster=name, error=str(error))
