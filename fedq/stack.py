@@ -138,6 +138,7 @@ class Stack:
             "FEDQ_KUBECONFIG": str(own),
             "FEDQ_MANAGEMENT_KUBECONFIG": str(lease),
             "FEDQ_CARDS": "agent",  # HAMi's scheduler is no part of a rig
+            "FEDQ_DEADLINE_FILE": str(folder / "deadline.json"),
         }
         argv = [sys.executable, "-m", "worker_agent"]
         if config is not None:

@@ -25,10 +25,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-BEAT: Final = 0.5
-"""Seconds between two heartbeats: for so long a process may have lived after its last record."""
-PAUSE: Final = 1.5
-"""A process that was silent for so long was stopped, not just waiting for a processor."""
+from fedq.rig.pods.process import BEAT, PAUSE
+
+__all__ = ["BEAT", "NOBODY", "PAUSE", "Kind", "Record", "Subject", "parse", "read_history"]
 
 
 class Kind(StrEnum):

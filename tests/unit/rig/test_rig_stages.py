@@ -48,3 +48,15 @@ def test_every_status_patch_is_strategic() -> None:
 
     assert len(patches) == 3
     assert {(patch["type"], patch["subresource"]) for patch in patches} == {("strategic", "status")}
+
+
+def test_pods_with_a_real_process_are_left_alone() -> None:
+    """The runner does all of it: their life has nothing of kwok's timing in it."""
+    rule = {
+        "key": '.metadata.annotations["fedq.io/process"] // ""',
+        "operator": "NotIn",
+        "values": ["true"],
+    }
+    for name, spec in stages().items():
+        rules = [expression["jq"] for expression in spec["selector"]["matchExpressions"]]
+        assert (rule in rules) == (name != "node-ready")
