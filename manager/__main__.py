@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from federation.core.failover import Timings
 from federation.core.policies import Policies
 from federation.edge.configuration_file import ConfigurationFileError, configured
 from federation.edge.embedded_redis import embedded_redis
@@ -44,7 +45,7 @@ def start_runtime(settings: ManagerSettings) -> Runtime:
         return LocalRuntime()
 
 
-async def _run(settings: ManagerSettings, policies: Policies) -> None:
+async def _run(settings: ManagerSettings, policies: Policies, timings: Timings) -> None:
     runtime = await asyncio.to_thread(start_runtime, settings)
     endpoint = load_endpoint(settings.kubeconfig, settings.context)
     async with contextlib.AsyncExitStack() as stack:
@@ -54,7 +55,7 @@ async def _run(settings: ManagerSettings, policies: Policies) -> None:
         origin = await ensure_origin(client)
         index = RedisIndex(url, shard=f"{origin[:8]}:0")
         stack.push_async_callback(index.aclose)
-        manager = Manager(client, index, runtime, origin, policies)
+        manager = Manager(client, index, runtime, origin, policies, timings)
         manager.on_crash = exit_soon
         settle_memory()
         async with asyncio.TaskGroup() as tasks:
@@ -79,10 +80,11 @@ def main() -> int:
     configure_logging(settings.log_level)
     try:
         policies = configured(arguments.config)
-    except ConfigurationFileError as error:
+        timings = settings.timings()
+    except (ConfigurationFileError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201  (a person reads it)
         return 2
-    return run_program(_run(settings, policies), "manager")
+    return run_program(_run(settings, policies, timings), "manager")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from federation.core.failover import PROFILES, Timings
 
 
 class ManagerSettings(BaseSettings):
@@ -31,3 +34,30 @@ class ManagerSettings(BaseSettings):
     """For the embedded Valkey's and Ray's sockets; short, as socket paths are limited to 107."""
     log_level: str = "info"
     """debug, info, warning or error."""
+    failover_profile: Literal["default", "fast"] = "default"
+    """The times of failover: default, or fast (an outage of the management API of 30 s stops what
+    may run once only). The settings below change single ones, in seconds."""
+    renew_s: float | None = None
+    """R: how often agents renew their Lease."""
+    suspect_s: float | None = None
+    """T_s: silence after which a cluster gets no new work."""
+    lease_s: float | None = None
+    """L_W: for how long a renewal holds; then an agent stops what may run once only."""
+    kill_s: float | None = None
+    """K: within this it has ended, termination grace included."""
+    rerun_s: float | None = None
+    """L_M: silence after which jobs run elsewhere."""
+    recover_s: float | None = None
+    """For how long a cluster has to be well before it gets new work again."""
+
+    def timings(self) -> Timings:
+        """The profile with its changes. Raises ValueError, with the numbers, where they keep no
+        promise.
+        """
+        names = ("renew", "suspect", "lease", "kill", "rerun", "recover")
+        given = {name: getattr(self, f"{name}_s") for name in names}
+        changed = {name: value for name, value in given.items() if value is not None}
+        timings = replace(PROFILES[self.failover_profile], **changed)
+        if problem := timings.problem():
+            raise ValueError(f"the times of failover do not fit together: {problem}")
+        return timings

@@ -278,5 +278,4 @@ def _standing(
         fenced_below=epoch,
         stopped_below=watch.stopped_below,
         confirmed_below=min(facts.confirmed_below, epoch),
-        reachable=not facts.api,
     )
