@@ -23,7 +23,7 @@ class Plan:
         seconds: how long each runs.
         policy: `stop`, `keep` or `duplicate-ok`.
         on: cluster on which they have to run; empty: any.
-        stop_s: how long a process goes on after SIGTERM; more than GRACE: it has to be killed.
+        stubborn: whether its process ignores SIGTERM, and has to be killed after GRACE.
         options: further annotations.
     """
 
@@ -32,7 +32,7 @@ class Plan:
     policy: str = "stop"
     prefix: str = "job"
     on: str = ""
-    stop_s: float = 0.0
+    stubborn: bool = False
     cards: int = 1
     pods: int = 1
     options: tuple[tuple[str, str], ...] = ()
@@ -56,7 +56,7 @@ class Plan:
                 "annotations": {
                     "fedq.io/process": "true",
                     "fedq.io/run-seconds": f"{self.seconds:g}",
-                    "fedq.io/stop-seconds": f"{self.stop_s:g}",
+                    "fedq.io/ignore-sigterm": str(self.stubborn).lower(),
                 }
             },
             "spec": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedq.drill.cases import worker_cut
+from fedq.drill.cases import agent_faults, worker_cut
 from fedq.drill.drill import Drill, Need
 
 CUT = frozenset({Need.CUT})
@@ -36,6 +36,35 @@ DRILLS: tuple[Drill, ...] = (
         "Renewals arrive and the answers are lost: the worker stops, the manager waits longer",
         worker_cut.one_way_cut,
         CUT,
+    ),
+    Drill(
+        "agent-killed",
+        "6",
+        "An agent is killed and comes back within its lease: nothing changes",
+        agent_faults.agent_killed,
+        lasts=lambda timings: 90.0,
+    ),
+    Drill(
+        "agent-down",
+        "7",
+        "An agent stays away while its pods live: the node guard ends them before they run again",
+        agent_faults.agent_down,
+        tier="B",
+    ),
+    Drill(
+        "api-server-down",
+        "8",
+        "The API server of a worker that is cut off is down too: the node guard ends its pods",
+        agent_faults.api_server_down,
+        CUT,
+        tier="B",
+    ),
+    Drill(
+        "machine-paused",
+        "10",
+        "Everything on a worker stands still and goes on later: what was given up ends at once",
+        agent_faults.machine_paused,
+        tier="B",
     ),
 )
 

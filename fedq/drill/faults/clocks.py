@@ -1,8 +1,8 @@
 """Wall clocks that are wrong, for our own processes: libfaketime before their start.
 
 Only the wall clock is changed: the monotonic and boot-time clocks of a machine do not jump when
-somebody sets its time. (libfaketime 0.9.10 then breaks `time.sleep`, which uses the absolute form of
-clock_nanosleep; programs that wait with poll or epoll, as ours do, are not touched by that.)
+somebody sets its time. (libfaketime 0.9.10 then breaks `time.sleep`, which uses the absolute form
+of clock_nanosleep; programs that wait with poll or epoll, as ours do, are not touched by that.)
 """
 
 from __future__ import annotations

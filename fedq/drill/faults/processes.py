@@ -28,8 +28,11 @@ def pids(rig: Rig, *names: str) -> list[int]:
 
 @asynccontextmanager
 async def frozen(rig: Rig, *names: str) -> AsyncIterator[list[int]]:
-    """They stand still (SIGSTOP) while the block runs: connections stay open, nothing answers."""
-    stopped = await asyncio.to_thread(pids, rig, *names)
+    """They stand still (SIGSTOP) while the block runs: connections stay open, nothing answers.
+
+    They wake up in the order of `names`.
+    """
+    stopped = [pid for name in names for pid in await asyncio.to_thread(pids, rig, name)]
     try:
         for pid in stopped:
             send(pid, signal.SIGSTOP)
@@ -37,6 +40,12 @@ async def frozen(rig: Rig, *names: str) -> AsyncIterator[list[int]]:
     finally:
         for pid in stopped:
             send(pid, signal.SIGCONT)
+
+
+def of_cluster(rig: Rig, cluster: str) -> list[str]:
+    """Names of all processes of the rig that run on the machines of a cluster."""
+    names = {name for _, name in marked(rig.home)}
+    return sorted(n for n in names if n.startswith(f"{cluster}/") or n.endswith(f"/{cluster}"))
 
 
 @asynccontextmanager

@@ -1,0 +1,78 @@
+"""The agent dies, its API server dies, or the whole machine stands still."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fedq.drill.cases.common import duration, expect_no_change, expect_stop, start_on_one
+from fedq.drill.faults.processes import dead, frozen, kill, of_cluster
+from fedq.drill.ground import Ground
+from fedq.drill.jobs import Plan
+
+
+async def agent_killed(ground: Ground) -> None:
+    """It comes back at once, finds what runs, and goes on."""
+    victim, names = await start_on_one(ground, [Plan(4, 45)])
+    rig = ground.stack.rig
+    ground.strike(victim, note=f"agent of {victim} killed")
+    await kill(rig, f"agent/{victim}")
+    await asyncio.to_thread(rig.restart, f"agent/{victim}")
+    ground.heal("agent started again")
+    later = await ground.submit(Plan(2, 5, prefix="later", on=victim))
+    await ground.running(later)
+    await ground.complete([*names, *later], 120)
+    await ground.settled(victim, 30)
+    expect_no_change(ground, [*names, *later])
+
+
+async def agent_down(ground: Ground) -> None:
+    """It stays away for longer than its lease while the pods live: the node guard ends them."""
+    lasts = duration(ground)
+    victim, names = await start_on_one(ground, _plans(ground, lasts))
+    async with dead(ground.stack.rig, f"agent/{victim}"):
+        ground.strike(victim, note=f"agent of {victim} killed, and not started again")
+        await ground.past(lasts)
+    ground.heal("agent started again")
+    await _finish(ground, victim, names, lasts)
+
+
+async def api_server_down(ground: Ground) -> None:
+    """The API server of the worker dies and the cluster is cut off: only the node guard can stop
+    anything there.
+    """
+    lasts = duration(ground)
+    victim, names = await start_on_one(ground, _plans(ground, lasts))
+    async with dead(ground.stack.rig, f"{victim}/kube-apiserver"), ground.cut(victim):
+        await ground.past(lasts)
+    await _finish(ground, victim, names, lasts)
+
+
+async def machine_paused(ground: Ground) -> None:
+    """All processes of the worker stand still, those of the pods too, and go on later.
+
+    The guard wakes first: it is the one with the highest priority on a node.
+    """
+    lasts = duration(ground)
+    victim, names = await start_on_one(ground, _plans(ground, lasts))
+    rig = ground.stack.rig
+    own = of_cluster(rig, victim)
+    guard = f"guard/{victim}"
+    order = [name for name in own if name == guard] + [name for name in own if name != guard]
+    async with frozen(rig, *order):
+        ground.strike(victim, note=f"everything on {victim} stands still")
+        await ground.past(lasts)
+    ground.heal("it goes on")
+    await _finish(ground, victim, names, lasts, woken=True)
+
+
+def _plans(ground: Ground, lasts: float) -> list[Plan]:
+    runs_for = lasts - ground.timings.rerun + 30
+    return [Plan(4, runs_for, prefix="polite"), Plan(2, runs_for, prefix="stubborn", stubborn=True)]
+
+
+async def _finish(
+    ground: Ground, victim: str, names: list[str], lasts: float, *, woken: bool = False
+) -> None:
+    await ground.complete(names, lasts + 120)
+    await ground.settled(victim, 90)
+    expect_stop(ground, victim, names, ordered=False, ends=not woken)
