@@ -23,6 +23,8 @@ from federation.core.dispatch import Amount, Choice, ClusterView, WorkerQueue
 from federation.core.types import FlavorResource, ResourceFlavor, Usage
 from federation.edge.resources import Json
 
+MOST_EPOCHS = 2**30
+"""More is nonsense: an epoch is over when a cluster is lost."""
 REMEMBERED = 65_536
 """Workloads whose pods are known to the mix already."""
 
@@ -91,7 +93,8 @@ class Ledger:
     def _take(self, status: WorkerReportStatus) -> None:
         self._counted = int(status.counted_resource_version or 0)
         self.tier = str(getattr(status, "tier", "") or "")
-        self.inventory_epoch = status.inventory_epoch
+        told = status.inventory_epoch
+        self.inventory_epoch = told if 0 <= told < MOST_EPOCHS else 0
         self._local_queues = {(q.namespace, q.name): q.cluster_queue for q in status.local_queues}
         self._queues = {
             queue.name: WorkerQueue(

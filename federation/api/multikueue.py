@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from federation.api.fields import atomic, rules
+from federation.api.fields import Int32, Time, atomic, rules
 from federation.api.meta import Conditions, KubeObject, WireModel
 from federation.api.names import KUEUE_API
 
@@ -87,10 +87,34 @@ class MultiKueueClusterSpec(WireModel):
     """v1beta1's spelling of clusterSource.kubeConfig; rewritten on create and update."""
 
 
+class ClusterStanding(WireModel):
+    """How the cluster stands (Fedq's own part). The times are for people."""
+
+    phase: str = ""
+    """Unknown, Ready, Unreachable, Recovering, Suspect, Fenced, Lost, Returning or Leaving."""
+    since: Time | None = None
+    """When it came into this phase."""
+    next: str = ""
+    """What comes next if nothing changes."""
+    next_at: Time | None = None
+    """When that will be."""
+    tier: str = ""
+    """What has to break before a copy of a job outlives its lease: none (nothing: no agent holds
+    one), A (the agent or the worker's API server), B (the kernel of a node), C (nothing that writes
+    a checkpoint)."""
+    epoch: Int32 = 0
+    """Epoch of the cluster's Lease: grows by one each time that it is given up."""
+    message: str = ""
+    """Why it stands like this."""
+    brake: str = ""
+    """Why no cluster is given up at present, and no job runs again elsewhere."""
+
+
 class MultiKueueClusterStatus(WireModel):
     """Whether the cluster can be reached."""
 
     conditions: Conditions = Field(default_factory=list)
+    fedq: ClusterStanding | None = None
 
 
 class MultiKueueCluster(KubeObject):

@@ -136,7 +136,13 @@ KINDS: Final[tuple[Kind, ...]] = (
         MultiKueueCluster,
         "multikueueclusters",
         ("mkc",),
-        columns=(_true("Connected", "Active"), AGE),
+        columns=(
+            _true("Connected", "Active"),
+            Column("State", ".status.fedq.phase"),
+            Column("Tier", ".status.fedq.tier", priority=1),
+            Column("Epoch", ".status.fedq.epoch", "integer", priority=1),
+            AGE,
+        ),
     ),
     Kind(ProvisioningRequestConfig, "provisioningrequestconfigs", ("prc",), columns=(AGE,)),
     Kind(
