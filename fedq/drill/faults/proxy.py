@@ -41,6 +41,9 @@ class Relay:
         self._cut: set[str] = set()
         self._delay = 0.0
         self._open: set[Connection] = set()
+        self.idle = asyncio.Event()
+        """Set while no connection goes through it."""
+        self.idle.set()
 
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
         """Carry out an order of the control socket."""
@@ -67,6 +70,7 @@ class Relay:
         """One client, from its connection to the end of both ways."""
         connection = Connection(self._cut)
         self._open.add(connection)
+        self.idle.clear()
         try:
             await connection.passing["out"].wait()
             answers, requests = await asyncio.open_connection("127.0.0.1", self._target)
@@ -78,6 +82,8 @@ class Relay:
             writer.close()
         finally:
             self._open.discard(connection)
+            if not self._open:
+                self.idle.set()
 
     async def _pump(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, passing: asyncio.Event

@@ -68,7 +68,7 @@ async def test_open_and_new_connections_stall_and_go_on_when_mended() -> None:
         assert await fresh.readexactly(6) == b"re:new"
         writer.close()
         second.close()
-        await asyncio.wait_for(relay_is_empty(relay), 5)
+        await asyncio.wait_for(relay.idle.wait(), 5)
 
 
 async def test_a_cut_of_the_answers_lets_requests_arrive() -> None:
@@ -81,7 +81,7 @@ async def test_a_cut_of_the_answers_lets_requests_arrive() -> None:
         assert await nothing_comes(reader)
         relay.obey({"do": "mend"})
         writer.close()
-        await asyncio.wait_for(relay_is_empty(relay), 5)
+        await asyncio.wait_for(relay.idle.wait(), 5)
 
 
 async def test_a_cut_of_the_requests_keeps_them_from_the_server() -> None:
@@ -98,7 +98,7 @@ async def test_a_cut_of_the_requests_keeps_them_from_the_server() -> None:
         relay.obey({"do": "mend"})
         assert await asyncio.wait_for(arrived.get(), 5) == b"two"
         assert await asyncio.wait_for(arrived.get(), 5) == b"closed"
-        await asyncio.wait_for(relay_is_empty(relay), 5)
+        await asyncio.wait_for(relay.idle.wait(), 5)
 
 
 async def test_freezing_what_is_open_leaves_new_connections_alone() -> None:
@@ -117,7 +117,7 @@ async def test_freezing_what_is_open_leaves_new_connections_alone() -> None:
         assert await old.readexactly(4) == b"re:b"
         first.close()
         second.close()
-        await asyncio.wait_for(relay_is_empty(relay), 5)
+        await asyncio.wait_for(relay.idle.wait(), 5)
 
 
 async def test_a_delay_holds_each_way() -> None:
@@ -132,13 +132,7 @@ async def test_a_delay_holds_each_way() -> None:
         assert loop.time() - started >= 0.2
         writer.close()
         relay.obey({"do": "mend"})
-        await asyncio.wait_for(relay_is_empty(relay), 5)
-
-
-async def relay_is_empty(relay: Relay) -> None:
-    """Until no connection goes through it."""
-    while relay.obey({"do": "none"})["connections"]:
-        await asyncio.sleep(0.01)  # a poll interval inside the caller's bound
+        await asyncio.wait_for(relay.idle.wait(), 5)
 
 
 def test_links_are_read_from_words() -> None:
