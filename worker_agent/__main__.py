@@ -30,20 +30,29 @@ from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, counted, serve
 from worker_agent.agent import Agent, Settings
+from worker_agent.clocks import boot_id, boottime
+from worker_agent.deadline_file import DeadlineFile
 from worker_agent.device_limits import limit_store
+from worker_agent.epochs import Epochs
 from worker_agent.gates import Gates
-from worker_agent.heartbeat import Heartbeat
+from worker_agent.heartbeat import Heartbeat, ReplacedError
 from worker_agent.nodes import Nodes
 from worker_agent.pins import Pins
+from worker_agent.pulse import Pulse
 from worker_agent.report import Reporter
 from worker_agent.settings import AgentSettings
+from worker_agent.takeover import Takeover
 from worker_agent.workloads import Workloads
 
 log = structlog.get_logger(__name__)
 
 
 async def run(
-    client: KubeClient, heartbeat: Heartbeat, settings: AgentSettings, rules: Settings
+    client: KubeClient,
+    heartbeat: Heartbeat,
+    pulse: Pulse,
+    settings: AgentSettings,
+    rules: Settings,
 ) -> None:
     """Read everything, then decide, until cancelled."""
     cluster = settings.cluster
@@ -56,13 +65,14 @@ async def run(
     catalog = Catalog(client, changed)
     if rules.policies.resources.devices.mappings:
         catalog.claims.want()
-    agent = Agent(client, catalog, lambda: heartbeat.epoch, rules)
+    agent = Agent(client, catalog, lambda: heartbeat.lease, rules)
     workloads = Workloads(client, agent)
     gates, pins = Gates(client, agent), Pins(client, agent)
-    reporter = Reporter(client, catalog, agent, cluster)
+    reporter = Reporter(client, catalog, agent, cluster, settings.tier)
+    take_over = Takeover(Epochs(client), reporter)
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(vital(heartbeat.run(), "heartbeat"))
+        tasks.create_task(vital(pulse.run(take_over, agent.lease_changed), "heartbeat"))
         tasks.create_task(vital(agent.nodes.run(), "nodes"))
         tasks.create_task(vital(catalog.claims.run(), "claims"))
         for informer in informers:
@@ -73,7 +83,7 @@ async def run(
         if settings.listen:
             web = app(
                 _problem(informers, agent.nodes, catalog.claims, heartbeat),
-                lambda: {"requests": counted(client.requests)},
+                lambda: {"requests": counted(client.requests), "lease": _told(heartbeat)},
             )
             tasks.create_task(vital(serve(web, settings.listen), "web"))
         log.info("agent.started", cluster=cluster, jobs=len(agent.jobs))
@@ -105,11 +115,18 @@ def _problem(
     def problem() -> str:
         errors = [str(informer.error) for informer in informers if informer.error is not None]
         errors += nodes.errors() + claims.errors()
-        if not errors and heartbeat.renewed_at is None:
-            errors = ["the Lease has not been renewed yet"]
+        if not errors and heartbeat.problem:
+            errors = [heartbeat.problem]
         return "; ".join(errors)
 
     return problem
+
+
+def _told(heartbeat: Heartbeat) -> dict[str, object]:
+    """The lease as the status page shows it."""
+    lease = heartbeat.lease
+    left = None if lease.deadline is None else round(lease.deadline - boottime(), 1)
+    return {"epoch": lease.epoch, "endsInSeconds": left, "problem": heartbeat.problem}
 
 
 async def _main(settings: AgentSettings, rules: Settings) -> None:
@@ -117,13 +134,21 @@ async def _main(settings: AgentSettings, rules: Settings) -> None:
     management = load_endpoint(settings.management_kubeconfig)
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(worker, user_agent="fedq-agent"))
-        lease = await stack.enter_async_context(KubeClient(management, user_agent="fedq-agent"))
-        heartbeat = Heartbeat(lease, settings.cluster, f"agent-{uuid.uuid4()}")
+        lease = KubeClient(management, user_agent="fedq-agent")  # closed by the pulse
+        heartbeat = Heartbeat(
+            lease, settings.cluster, f"agent-{uuid.uuid4()}", file=_file(settings)
+        )
         settle_memory()
-        task = asyncio.create_task(run(client, heartbeat, settings, rules))
+        pulse = Pulse(heartbeat, lease)
+        task = asyncio.create_task(run(client, heartbeat, pulse, settings, rules))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         await task
+
+
+def _file(settings: AgentSettings) -> DeadlineFile | None:
+    path = settings.deadline_file
+    return None if path is None else DeadlineFile(path, settings.cluster, boot_id())
 
 
 def _rules(settings: AgentSettings, configuration: Path | None) -> Settings:
@@ -153,7 +178,15 @@ def main() -> int:
     except ConfigurationFileError as error:
         print(error, file=sys.stderr)  # noqa: T201  (a person reads it)
         return 2
-    return run_program(_main(settings, rules), "agent")
+    replaced: list[str] = []
+    code = 1
+    try:
+        code = run_program(_main(settings, rules), "agent")
+    except* ReplacedError as group:
+        replaced = [str(error) for error in group.exceptions]
+    for text in replaced:
+        log.error("agent.replaced", why=text)
+    return code
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from federation.core.cycle import Fit
+from federation.core.holding import Lease
 from federation.core.quota import QuotaTree
 from federation.core.types import Admission, Holder
 from federation.core.why import Explainer
@@ -27,6 +28,7 @@ from worker_agent.devices import Devices
 from worker_agent.displaced import Displaced
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.failures import placed
+from worker_agent.holds import Holds
 from worker_agent.nodes import Nodes
 from worker_agent.repair import Repair
 from worker_agent.state import Settings, State
@@ -51,11 +53,11 @@ class Agent:
         self,
         client: KubeClient,
         catalog: Catalog,
-        epoch: Callable[[], int],
+        lease: Callable[[], Lease],
         settings: Settings | None = None,
     ) -> None:
-        """`epoch` is the current one of this cluster's Lease: offers of an older one are void."""
-        self.state = State(client, catalog, epoch, settings or Settings())
+        """`lease` is the cluster's as it is known now: copies run by it. See `lease_changed`."""
+        self.state = State(client, catalog, lease, settings or Settings())
         self.book, self.scheduler = self.state.book, self.state.scheduler
         self.devices = Devices(self.state)
         claims = catalog.claims if self.devices.watchers else None
@@ -69,6 +71,7 @@ class Agent:
         self.on_pods: Callable[[str], None] = lambda uid: None
         self._decisions = Decisions(self.state, self.devices)
         self._controls = Controls(self.state, self.devices)
+        self._holds = Holds(self.state)
         self._repair = Repair(self.state, self.nodes, self.devices)
         self._displaced = Displaced(self.state, self.devices)
         self.devices.on_moved = self._pods_moved
@@ -111,6 +114,10 @@ class Agent:
         self._stale_quotas = True
         self.state.wake.set()
 
+    def lease_changed(self) -> None:
+        """The lease is another one: copies may have to stop, or may go on."""
+        self.state.wake.set()
+
     def places_changed(self) -> None:
         """Nodes or what runs on them changed."""
         if self._stale_places is None:
@@ -144,6 +151,7 @@ class Agent:
             self.scheduler.due(),
             self._decisions.copies.due(),
             self._controls.due(),
+            self._holds.due(),
             self.devices.due(),
             self._displaced.due(),
             self._repair_at,
@@ -161,6 +169,7 @@ class Agent:
         self._take_in(now)
         while True:
             self._controls.wake(now)
+            self._holds.wake()
             version, touched = self.book.seen_version, list(self.state.dirty)
             self.state.dirty.clear()
             for uid in touched:
@@ -217,7 +226,7 @@ class Agent:
         if state.busy(uid):  # looked at again when the write is done
             return
         stage = job.stage
-        if stage in (Stage.RESERVED, Stage.RUNNING, Stage.STOPPING):
+        if stage in (Stage.RESERVED, Stage.RUNNING, Stage.HELD, Stage.STOPPING):
             assert job.holds is not None
             self._leave(uid, now)
             self._hold(job, job.holds, now)
@@ -256,13 +265,16 @@ class Agent:
             self.scheduler.wake(held.cluster_queue, now)
         if job.stage is Stage.STOPPING:
             state.evicting.pop(job.uid, None)
-        elif eviction is not None and (job.pods.started or job.stage is Stage.RESERVED):
+        elif eviction is not None and (job.pods.started or job.stage is not Stage.RUNNING):
             # Before the start time the Job controller may be about to make pods unseen.
             state.write(job, lambda job: state.api.evict(job, eviction))
-        elif placed(job):
+        elif not self._holds.look(job) and placed(job):
             self.on_pods(job.uid)
 
     def _enqueue(self, job: WorkerJob, now: float) -> None:
+        if not self.state.may_start(job) and job.epoch >= self.state.lease().epoch:
+            self._leave(job.uid, now)  # a copy gets its answer when the lease holds
+            return
         standing = self._controls.held(job, now) or self.state.standings.find(job)
         if not isinstance(standing, Waiting) and self.devices.unread(job):
             self._leave(job.uid, now)

@@ -155,7 +155,7 @@ class Controls:
         state = self._state
         requeue = None if job.mirrored else verdict.requeue
         eviction = Eviction(verdict.reason, verdict.message, stamp(now), verdict.cause, requeue)
-        if job.stage in (Stage.RUNNING, Stage.RESERVED):
+        if job.stage in (Stage.RUNNING, Stage.RESERVED, Stage.HELD):
             state.evict(job.uid, eviction, instead=True)
         else:
             state.write(job, lambda job: state.api.evict(job, eviction))

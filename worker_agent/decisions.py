@@ -86,6 +86,8 @@ class Decisions:
     async def _start(
         self, fit: Fit, flavors: list[ResourceFlavor], at: str, job: WorkerJob
     ) -> None:
+        if not self._state.may_start(job):
+            return  # the lease has ended since; it is decided on again
         body = self._state.book.bodies[job.uid]
         patch = start_patch(job, body, fit, flavors, at, self._devices.template(job.uid))
         patch["metadata"]["annotations"] |= self._devices.notes(job.uid)

@@ -9,6 +9,7 @@ from typing import Any
 
 from federation.api.names import JOB_CONTROLLER, Label, Mirror, Option
 from federation.core.facts import ObjectKey
+from federation.core.failover import OnDisconnect
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet
 from federation.edge.resources import Json
@@ -20,6 +21,7 @@ from federation.jobs.eviction_note import Eviction, read_eviction
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
 from federation.jobs.pods import PodDefaults
 from federation.jobs.scaling import at_once, reclaimable
+from worker_agent.disconnect import grace_seconds, on_disconnect
 
 
 class Stage(Enum):
@@ -35,6 +37,9 @@ class Stage(Enum):
     """Suspended again, its pods are not all gone: it still holds its quota."""
     STOPPED = auto()
     """Its pods are gone; it has yet to be made as it was before the start."""
+    HELD = auto()
+    """A copy that stands still because the lease ended: suspended, its pods stop or are gone. It
+    keeps its quota and its cards, and goes on as it is."""
     STRAY = auto()
     """Runs although nobody admitted it."""
     DRAINING = auto()
@@ -76,6 +81,8 @@ class WorkerJob:
     started. `max_execution_s` is how long it may run in all, None without a limit.
     `created` orders equals: for a copy it is when the job was queued on the management cluster.
     `pod_sets` are the pods that it asks for, without those of `reclaimable`, by pod set.
+    `policy` and `rerun_after` (seconds) say what becomes of a copy when the lease ends, `held` why
+    it stands still since ('' if it does not), `grace_s` is how long its pods may take to end.
     """
 
     uid: str
@@ -97,6 +104,10 @@ class WorkerJob:
     epoch: int = 0
     priority: int = 0
     preemptible: bool = True
+    policy: OnDisconnect = OnDisconnect.STOP
+    rerun_after: float | None = None
+    held: str = ""
+    grace_s: int = 30
     admission: Admission | None = None
     reservation: Admission | None = None
     reserved: float | None = None
@@ -117,6 +128,8 @@ class WorkerJob:
         if self.admission is not None:
             if not self.suspended:
                 return Stage.RUNNING
+            if self.held and self.eviction is None and not self.terminating:
+                return Stage.HELD
             return Stage.STOPPED if self.pods.gone else Stage.STOPPING
         if self.terminating:
             return Stage.OVER
@@ -132,7 +145,7 @@ class WorkerJob:
 
     @property
     def holds(self) -> Admission | None:
-        """What is charged while its stage is RESERVED, RUNNING or STOPPING."""
+        """What is charged while its stage is RESERVED, RUNNING, HELD or STOPPING."""
         return self.admission or self.reservation
 
     @property
@@ -203,6 +216,7 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
     local_uid = annotations.get(Mirror.LOCAL_UID.value, "")
     mirrored = bool(local_uid and labels.get(Label.MULTIKUEUE_ORIGIN.value))
     queued_at = annotations.get(Mirror.QUEUED_AT.value) if mirrored else None
+    policy, rerun_after = on_disconnect(annotations)
     request = request or asked(job)
     reserved = batch_job.timestamp(annotations.get(Mirror.RESERVED_AT.value)) or None
     admitted_at = batch_job.timestamp(annotations.get(Mirror.ADMITTED_AT.value)) or reserved
@@ -225,6 +239,10 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
         epoch=mirrored_epoch(job) if mirrored else 0,
         priority=mirrored_priority(job),
         preemptible=annotations.get(Option.NON_PREEMPTIBLE.value) != "true",
+        policy=policy,
+        rerun_after=rerun_after,
+        held=annotations.get(Mirror.HELD.value, "") if mirrored else "",
+        grace_s=grace_seconds(spec["template"]["spec"]),
         admission=request.admission,
         reservation=batch_job.decode_admission(annotations.get(Mirror.RESERVATION.value, "")),
         reserved=reserved,

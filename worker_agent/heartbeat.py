@@ -1,64 +1,199 @@
 """Renews this cluster's Lease on the management API: the agent's only business there.
 
 The deadline by which a renewal holds is counted from before it was sent, on a clock that goes on
-while the machine sleeps; an unknown outcome never extends it.
+while the machine sleeps; an unknown outcome never extends it. All times of the protocol are those
+that the Lease says. The Lease is made by the manager, never here.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 
-from federation.api.names import FEDQ_NAMESPACE, Mirror
-from federation.edge.errors import ApiError, NotFound
+from federation.api import names
+from federation.api.names import FEDQ_NAMESPACE, FENCED, Mirror
+from federation.core.holding import Lease, Terms, terms
+from federation.edge.errors import ApiError, Conflict, NotFound, Unreachable
 from federation.edge.kube import KubeClient
 from federation.edge.resources import LEASES, Json
+from worker_agent.clocks import boottime
+from worker_agent.deadline_file import DeadlineFile
 
 log = structlog.get_logger(__name__)
 
-RENEW_S = 20.0
 RETRY_S = 2.0
+LONGEST_REQUEST_S = 5.0
+FIRST_REQUEST_S = 3.0
+"""While it is not known when the lease ends: what runs may be past it."""
+ATTEMPTS = 3
+"""How often a renewal that somebody else's write got ahead of is made again at once."""
+
+TakeOver = Callable[[int], Awaitable[int]]
+"""Brings this cluster into an epoch, or a higher one that it was in already; returns which. After
+that no copy of a lower one is started. Raises ApiError."""
+
+
+class ReplacedError(RuntimeError):
+    """Another agent renews this cluster's Lease: this one must not go on deciding."""
 
 
 class Heartbeat:
-    """Keeps the Lease; `epoch` is the one that the manager wrote into it."""
+    """Keeps the Lease. `lease` is what is known of it, a new value with every change; `on_change`
+    hears of each. `problem` says why it is not renewed ('' if it is).
+    """
 
-    def __init__(self, client: KubeClient, cluster: str, holder: str) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        cluster: str,
+        holder: str,
+        *,
+        file: DeadlineFile | None = None,
+        clock: Callable[[], float] = boottime,
+    ) -> None:
+        """`holder` names this process, and no other ever."""
         self._client, self._cluster, self._holder = client, cluster, holder
-        self._lease: Json | None = None
-        self.epoch = 1
-        self.renewed_at: float | None = None
-        """CLOCK_BOOTTIME reading from before the last renewal that succeeded was sent."""
+        self._file, self._clock = file, clock
+        self._known: Json | None = None
+        self._ours = False
+        self._assured = 0
+        self.lease = file.read(clock()) if file else Lease()
+        self.problem = "the Lease has not been renewed yet"
+        self.on_change: Callable[[], None] = lambda: None
+        self.take_over: TakeOver = _taken
 
     async def run(self) -> None:
-        """Renew until cancelled."""
+        """Renew until cancelled. Raises ReplacedError."""
         while True:
-            pause = await self._renew()
+            pause = await self.renew()
             await asyncio.sleep(pause)  # the period of the protocol
 
-    async def _renew(self) -> float:
-        """Renew once; seconds until the next time."""
-        sent = time.clock_gettime(time.CLOCK_BOOTTIME)
+    async def renew(self) -> float:
+        """Renew once; seconds until the next time. Raises ReplacedError."""
         try:
-            lease = self._lease or await self._client.get(LEASES, self._cluster, FEDQ_NAMESPACE)
-            self._lease = None  # whatever happens to the write, read again unless it succeeded
-            moment = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-            lease["spec"] = {
-                **(lease.get("spec") or {}),
-                "holderIdentity": self._holder,
-                "renewTime": moment,
-            }
-            self._lease = await self._client.update(LEASES, lease)
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    await self._renew()
+                    break
+                except Conflict:
+                    if attempt == ATTEMPTS:
+                        raise
         except NotFound:
             log.info("lease.missing", cluster=self._cluster, hint="the manager creates it")
-            return RETRY_S
+            return self._failed("the Lease is missing: the manager creates it")
         except ApiError as error:
             log.warning("lease.not_renewed", why=str(error))
-            return RETRY_S
-        self.renewed_at = sent
-        annotations = self._lease["metadata"].get("annotations") or {}
-        self.epoch = int(annotations.get(Mirror.EPOCH.value, "1"))
-        return RENEW_S
+            return self._failed(f"the Lease is not renewed: {error}")
+        await self._assure()
+        return max(0.0, self.lease.next_due(self._clock()) - self._clock())
+
+    async def _renew(self) -> None:
+        lease = self._known
+        if lease is None:
+            lease = await self._ask(self._client.get(LEASES, self._cluster, FEDQ_NAMESPACE))
+        self._known = None  # whatever happens to the write, read again unless it succeeded
+        self._look_at_holder(lease)
+        seen = _epoch(lease)
+        if max(seen, self.lease.seen) > self.lease.epoch:
+            self._fenced(seen)
+            epoch = await self.take_over(self.lease.seen)
+            self._assured = epoch
+        else:
+            epoch = self.lease.epoch
+        sent = self._clock()
+        written = await self._ask(self._client.update(LEASES, self._renewed(lease, epoch)))
+        self._known, self._ours = written, True
+        given = _terms(written)
+        self._set(self.lease.renewal(sent, epoch, given))
+        self.problem = "" if given.lease else "the Lease does not say how long it holds"
+        if self._file is not None:
+            self._file.write(self.lease)
+
+    def _renewed(self, lease: Json, epoch: int) -> Json:
+        """The Lease as it is to be written. One that was made anew is in the epoch of the cluster
+        at least, which cannot go back.
+        """
+        moment = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        spec = {**(lease.get("spec") or {}), "holderIdentity": self._holder, "renewTime": moment}
+        meta = lease["metadata"]
+        notes = {**(meta.get("annotations") or {}), Mirror.EPOCH.value: str(epoch)}
+        return {**lease, "metadata": {**meta, "annotations": notes}, "spec": spec}
+
+    def _look_at_holder(self, lease: Json) -> None:
+        """An agent takes the Lease from whoever has it when it starts, and never takes it back."""
+        holder = (lease.get("spec") or {}).get("holderIdentity") or ""
+        if self._ours and holder not in ("", FENCED, self._holder):
+            raise ReplacedError(
+                f"The Lease of cluster {self._cluster} was taken over by {holder}; this agent is"
+                f" {self._holder}. Only one agent may decide on a cluster, so this one ends: run"
+                " one agent per cluster, and give no two clusters the same name (FEDQ_CLUSTER)."
+            )
+
+    async def _ask(self, request: Awaitable[Json]) -> Json:
+        """A request that is given up long before the next renewal is due: a connection that hangs
+        must not cost the lease.
+        """
+        longest = FIRST_REQUEST_S if self.lease.tenure is None else LONGEST_REQUEST_S
+        seconds = min(longest, self.lease.terms.renew / 3)
+        try:
+            async with asyncio.timeout(seconds):
+                return await request
+        except TimeoutError:
+            raise Unreachable(
+                f"The management cluster did not answer within {seconds:.1f} s."
+            ) from None
+
+    async def _assure(self) -> None:
+        """After a start in an epoch that was noted: see to it that the cluster is in it."""
+        if self._assured == self.lease.epoch:
+            return
+        try:
+            async with asyncio.timeout(self.lease.terms.renew / 3):
+                self._assured = epoch = await self.take_over(self.lease.epoch)
+        except (ApiError, TimeoutError) as error:
+            log.info("epoch.not_noted_yet", why=str(error))
+            return
+        if epoch > self.lease.epoch:
+            self._known = None
+            self._fenced(epoch)
+
+    def _fenced(self, epoch: int) -> None:
+        if 0 < self.lease.epoch < epoch:
+            log.warning("lease.fenced", epoch=self.lease.epoch, now=epoch)
+        self._set(self.lease.fenced(epoch))
+
+    def _failed(self, problem: str) -> float:
+        self.problem = problem
+        self._set(self.lease.failure())
+        return min(RETRY_S, self.lease.terms.renew / 4)
+
+    def _set(self, lease: Lease) -> None:
+        self.lease = lease
+        self.on_change()
+
+
+async def _taken(epoch: int) -> int:
+    return epoch
+
+
+def _notes(lease: Json) -> dict[str, Any]:
+    return lease["metadata"].get("annotations") or {}
+
+
+def _epoch(lease: Json) -> int:
+    """The epoch that a Lease is in; the first if it does not say so."""
+    text = str(_notes(lease).get(Mirror.EPOCH.value, ""))
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 1
+
+
+def _terms(lease: Json) -> Terms:
+    notes = _notes(lease)
+    return terms(
+        (lease.get("spec") or {}).get("leaseDurationSeconds"),
+        notes.get(names.Lease.RENEW_SECONDS.value),
+        notes.get(names.Lease.KILL_SECONDS.value),
+    )

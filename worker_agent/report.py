@@ -10,6 +10,7 @@ import structlog
 
 from federation.api.names import FEDQ_API
 from federation.api.report_placement import flavors_to_wire, placement_to_wire
+from federation.core.failover import Tier
 from federation.core.policies import StopPolicy
 from federation.core.quota import quotas_of
 from federation.core.types import ClusterQueue
@@ -29,31 +30,57 @@ VERSION = version("fedq")
 
 
 class Reporter:
-    """Writes the report when something changed, at most twice a second."""
+    """Writes the report when something changed, at most twice a second. `epoch` is the one that the
+    cluster is in: of no lower one is any copy started after it is told.
+    """
 
-    def __init__(self, client: KubeClient, catalog: Catalog, agent: Agent, cluster: str) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        catalog: Catalog,
+        agent: Agent,
+        cluster: str,
+        tier: Tier = Tier.AGENT,
+    ) -> None:
         self._client, self._catalog, self._agent = client, catalog, agent
-        self._cluster = cluster
+        self._cluster, self._tier = cluster, tier
+        self.epoch = 0
         self._changed = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._writing = asyncio.Lock()
         self._written: Json = {}
-        agent.on_decided = self._changed.set
+        agent.on_decided = self._decided
 
     async def run(self) -> None:
         """Publish until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
-            status = self.status()
             pause = EVERY_S
-            if status != self._written:
-                try:
-                    await self._publish(status)
-                    self._written = status
-                except ApiError as error:
-                    log.warning("report.not_written", why=str(error))
-                    self._changed.set()
-                    pause = RETRY_S
+            try:
+                await self._update()
+            except ApiError as error:
+                log.warning("report.not_written", why=str(error))
+                self._changed.set()
+                pause = RETRY_S
             await asyncio.sleep(pause)  # the limit on how often it is written
+
+    async def tell(self, epoch: int) -> None:
+        """Have the report say that the cluster is in an epoch; until it does. Raises ApiError."""
+        await self._ready.wait()
+        self.epoch = max(epoch, self.epoch)
+        await self._update()
+
+    def _decided(self) -> None:
+        self._ready.set()
+        self._changed.set()
+
+    async def _update(self) -> None:
+        async with self._writing:
+            status = self.status()
+            if status != self._written:
+                await self._publish(status)
+                self._written = status
 
     def status(self) -> Json:
         """The report as of the last decision."""
@@ -80,7 +107,8 @@ class Reporter:
     def _quotas(self) -> Json:
         return {
             "agentVersion": VERSION,
-            "inventoryEpoch": 1,
+            "inventoryEpoch": self.epoch,
+            "tier": self._tier.value,
             "countedResourceVersion": str(self._agent.decided_version),
             "localQueues": [
                 {"namespace": q.namespace, "name": q.name, "clusterQueue": q.cluster_queue}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from federation.core.devices.fleet.strategies.named import DEFAULT, STRATEGIES
+from federation.core.failover import Tier
 from worker_agent.binder import Binder
 
 
@@ -32,6 +34,13 @@ class AgentSettings(BaseSettings):
     node_groups: Path | None = None
     """A file that says how cards are cut on which nodes (`nodeGroups`, YAML); unset: as they
     register."""
+    deadline_file: Path | None = None
+    """Where it is noted when the lease ends: for the next start of the agent, and for guards on
+    nodes; unset: nowhere, and an agent that is started anew stops what has the policy stop if it
+    cannot renew at once."""
+    tier: Literal[Tier.AGENT, Tier.GUARD, Tier.TOKEN] = Tier.AGENT
+    """How well this cluster keeps `stop`, as the manager shows it: A (the agent), B (a guard on
+    every node), C (as B, and the store of checkpoints refuses old attempts)."""
     listen: str = ""
     """host:port for health, metrics and status; unset: nothing listens."""
     log_level: str = "info"

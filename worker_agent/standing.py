@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from federation.core.holding import Lease
 from federation.core.policies import RequeueTimestamp, StopPolicy
 from federation.core.reasons import Reason
 from federation.edge.catalog import Catalog
 from federation.edge.resources import Json
 from worker_agent.book import Book
+from worker_agent.disconnect import grace_problem
 from worker_agent.facts import WorkerJob
 from worker_agent.texts import Waiting
 from worker_agent.views import Standing
@@ -21,10 +23,10 @@ class Standings:
         self,
         catalog: Catalog,
         book: Book,
-        epoch: Callable[[], int],
+        lease: Callable[[], Lease],
         timestamp: RequeueTimestamp,
     ) -> None:
-        self._catalog, self._book, self._epoch = catalog, book, epoch
+        self._catalog, self._book, self._lease = catalog, book, lease
         self._timestamp = timestamp
 
     def find(self, job: WorkerJob) -> Standing | Waiting:
@@ -50,13 +52,21 @@ class Standings:
     def _problem(self, job: WorkerJob) -> str:
         if self._book.superseded(job):
             return f"attempt {job.attempt} is superseded"
-        if job.mirrored and job.epoch < self._epoch():
-            return f"epoch {job.epoch} is over; this cluster is in epoch {self._epoch()}"
+        lease = self._lease()
+        if job.mirrored and job.epoch < lease.epoch:
+            return f"epoch {job.epoch} is over; this cluster is in epoch {lease.epoch}"
         return (
             job.problem
+            or self._grace_problem(job, lease)
             or self._catalog.queue_problem(job.key.namespace, job.queue)
             or self._class_problem(job)
         )
+
+    @staticmethod
+    def _grace_problem(job: WorkerJob, lease: Lease) -> str:
+        if not job.mirrored:
+            return ""
+        return grace_problem(job.policy, job.rerun_after, job.grace_s, lease.terms.kill)
 
     def _class_problem(self, job: WorkerJob) -> str:
         if job.mirrored:

@@ -14,6 +14,7 @@ from federation.core.controls import Deactivate, Readmit
 from federation.core.devices.fleet.strategies.named import DEFAULT
 from federation.core.devices.inventory.node_groups import NodeGroup
 from federation.core.facts import Record
+from federation.core.holding import Lease
 from federation.core.policies import Policies
 from federation.core.queueing import MemoryIndex
 from federation.core.scheduler import REACTIVATION_S, Scheduler
@@ -24,6 +25,7 @@ from federation.jobs.eviction_note import Eviction
 from worker_agent.binder import Binder
 from worker_agent.book import Book
 from worker_agent.checks import Checks
+from worker_agent.clocks import boottime
 from worker_agent.facts import WorkerJob
 from worker_agent.standing import Standings
 from worker_agent.texts import Waiting
@@ -39,7 +41,9 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the configuration says, and where time comes from (seconds since the epoch)."""
+    """What the configuration says, and where time comes from: `clock` in seconds since the epoch,
+    `boottime` for the lease.
+    """
 
     policies: Policies = field(default_factory=Policies)
     reactivation_s: float = REACTIVATION_S
@@ -47,6 +51,7 @@ class Settings:
     card_strategy: str = DEFAULT
     node_groups: tuple[NodeGroup, ...] = ()
     clock: Callable[[], float] = time.time
+    boottime: Callable[[], float] = boottime
 
 
 class State:
@@ -56,15 +61,16 @@ class State:
     """
 
     def __init__(
-        self, client: KubeClient, catalog: Catalog, epoch: Callable[[], int], settings: Settings
+        self, client: KubeClient, catalog: Catalog, lease: Callable[[], Lease], settings: Settings
     ) -> None:
+        self.lease = lease
         self.settings, self.catalog = settings, catalog
         self.policies = policies = settings.policies
         self.book = Book(
             self.touch, lambda namespace: catalog.pod_defaults(namespace, policies.resources)
         )
         self.scheduler = Scheduler(MemoryIndex(), settings.reactivation_s)
-        self.standings = Standings(catalog, self.book, epoch, policies.timestamp)
+        self.standings = Standings(catalog, self.book, lease, policies.timestamp)
         self.waits: dict[str, Waiting] = {}
         self.evicting: dict[str, Eviction] = {}
         self.records: dict[str, Record] = {}
@@ -111,8 +117,21 @@ class State:
         """Whether a write about a Job is under way: it is looked at again when that is done."""
         return self._writes.busy(uid)
 
-    def write(self, job: WorkerJob, write: Callable[[WorkerJob], Awaitable[None]]) -> None:
-        """Have something written about a Job, as it is when its turn comes."""
+    def may_start(self, job: WorkerJob) -> bool:
+        """Whether a Job may be started now: a copy only while the lease holds."""
+        now = self.settings.boottime()
+        return not job.mirrored or self.lease().may_start(job.epoch, now)
+
+    def write(
+        self,
+        job: WorkerJob,
+        write: Callable[[WorkerJob], Awaitable[None]],
+        *,
+        urgent: bool = False,
+    ) -> None:
+        """Have something written about a Job, as it is when its turn comes; what is `urgent` waits
+        for nothing but earlier writes about the same Job.
+        """
 
         async def run() -> None:
             current = self.jobs.get(job.uid)
@@ -120,7 +139,7 @@ class State:
                 await write(current)
 
         assert self.tasks is not None
-        self._writes.add(self.tasks, job, run)
+        self._writes.add(self.tasks, job, run, urgent=urgent)
 
     def refuse(self, job: WorkerJob, why: Waiting) -> None:
         """The final no to a copy, or to a Job that cannot be started as it was admitted."""

@@ -20,7 +20,7 @@ from worker_agent import departed
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.texts import Waiting
 
-_HOLDS = (Stage.RESERVED, Stage.RUNNING)
+_HOLDS = (Stage.RESERVED, Stage.RUNNING, Stage.HELD)
 _LEFT = (Stage.STOPPED, Stage.WAITING, Stage.DRAINING, Stage.STRAY)
 
 
@@ -128,7 +128,8 @@ def _running(job: WorkerJob, queue: str, status: Mapping[str, Any]) -> Iterator[
         text = "Its admission checks are not all Ready"
         yield _condition(Kind.ADMITTED, False, Reason.UNSATISFIED_ADMISSION_CHECKS, text)
     else:
-        yield _condition(Kind.ADMITTED, True, Reason.ADMITTED, "The workload is admitted")
+        text = job.held or "The workload is admitted"
+        yield _condition(Kind.ADMITTED, True, Reason.ADMITTED, text)
     yield from records.evictions_over(status)
     yield records.pods_ready_change(status, job.admission is not None, job.pods_ready)
 

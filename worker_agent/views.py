@@ -85,6 +85,8 @@ def start_patch(
         notes[Mirror.PRIORITY.value] = str(fit.item.priority)
     if job.eviction is not None:
         notes[Mirror.EVICTED.value] = None
+    if job.held:
+        notes[Mirror.HELD.value] = None
     if job.deciding_until:
         notes[Mirror.DECIDING.value] = None
     return patch

@@ -1,7 +1,7 @@
 """What the agent writes to Jobs: each a merge patch that is safe to repeat.
 
 Writes about one Job are carried out one after the other, in the order they were asked for; of all
-Jobs together at most `WRITES_IN_FLIGHT` at once.
+Jobs together at most `WRITES_IN_FLIGHT` at once. Urgent ones do not wait for those.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ import structlog
 
 from federation.api.names import Mirror, Pin
 from federation.core.reasons import Reason
-from federation.edge.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from federation.edge.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unreachable,
+)
 from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS, Json
 from federation.jobs import batch_job
@@ -25,6 +32,9 @@ from worker_agent.facts import WorkerJob
 log = structlog.get_logger(__name__)
 
 WRITES_IN_FLIGHT = 32
+URGENT_IN_FLIGHT = 64
+HOLD_S = 5.0
+"""How long the API server may take when a copy has to be stopped: then it is asked again."""
 RETRY_S = 1.0
 
 Write = Callable[[], Awaitable[None]]
@@ -39,6 +49,7 @@ class Queue:
         self._locks: dict[str, asyncio.Lock] = {}
         self._news: dict[str, asyncio.Event] = {}
         self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
+        self._urgent = asyncio.Semaphore(URGENT_IN_FLIGHT)
 
     def busy(self, uid: str) -> bool:
         """Whether a write about this Job is under way: its facts are about to change."""
@@ -49,18 +60,23 @@ class Queue:
         if uid in self._news:
             self._news[uid].set()
 
-    def add(self, tasks: asyncio.TaskGroup, job: WorkerJob, write: Write) -> None:
+    def add(
+        self, tasks: asyncio.TaskGroup, job: WorkerJob, write: Write, *, urgent: bool = False
+    ) -> None:
         """Have a write carried out. A failure is logged; the Job is then decided on again.
 
         `write` makes its request only when it is called: it sees what earlier ones have changed.
         """
         self._pending[job.uid] += 1
         lock = self._locks.setdefault(job.uid, asyncio.Lock())
-        tasks.create_task(self._run(job, write, lock))
+        limit = self._urgent if urgent else self._limit
+        tasks.create_task(self._run(job, write, lock, limit))
 
-    async def _run(self, job: WorkerJob, write: Write, lock: asyncio.Lock) -> None:
+    async def _run(
+        self, job: WorkerJob, write: Write, lock: asyncio.Lock, limit: asyncio.Semaphore
+    ) -> None:
         try:
-            async with lock, self._limit:
+            async with lock, limit:
                 await write()
         except (Conflict, NotFound):
             log.debug("job.changed_meanwhile", job=str(job.key))
@@ -122,10 +138,40 @@ class Jobs:
 
     async def evict(self, job: WorkerJob, eviction: Eviction) -> None:
         """Suspend a Job and note why, in one write."""
-        notes = {Mirror.EVICTED.value: encode_eviction(eviction)}
+        notes: dict[str, str | None] = {Mirror.EVICTED.value: encode_eviction(eviction)}
+        if job.held:
+            notes[Mirror.HELD.value] = None
         meta = {"uid": job.uid, "annotations": notes | unreserved(job)}
         await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
         log.info("job.evicted", job=str(job.key), reason=eviction.reason, why=eviction.message)
+
+    async def hold(self, job: WorkerJob, why: str) -> None:
+        """Suspend a copy because the lease ended, and say so, in one write."""
+        meta = {"uid": job.uid, "annotations": {Mirror.HELD.value: why}}
+        try:
+            async with asyncio.timeout(HOLD_S):
+                await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
+        except TimeoutError:
+            raise Unreachable(f"the API server did not answer within {HOLD_S:g} s") from None
+        log.warning("job.held", job=str(job.key), attempt=job.attempt, why=why)
+
+    async def unhold(self, job: WorkerJob) -> None:
+        """A copy that runs does not say that it stands still."""
+        await self._annotate(job, {Mirror.HELD.value: None})
+
+    async def forget_start(self, job: WorkerJob) -> None:
+        """Take away the start time of a copy that is held: while it stands, Kubernetes does not let
+        the Job be started again.
+        """
+        await self._patch(
+            job, {"metadata": {"uid": job.uid}, "status": {"startTime": None}}, "status"
+        )
+
+    async def resume(self, job: WorkerJob) -> None:
+        """Let a copy that was held go on as it was."""
+        meta = {"uid": job.uid, "annotations": {Mirror.HELD.value: None}}
+        await self._patch(job, {"metadata": meta, "spec": {"suspend": False}})
+        log.info("job.resumed", job=str(job.key), attempt=job.attempt)
 
     async def reserve(self, job: WorkerJob, notes: Mapping[str, str | None]) -> None:
         """Note what a Job holds that is not started before its admission checks are Ready."""

@@ -141,7 +141,11 @@ class WorkerReportStatus(WireModel):
 
     agent_version: str = ""
     inventory_epoch: int = 0
-    """Epoch of the cluster's Lease for which this inventory is complete."""
+    """Epoch of the cluster's Lease for which this inventory is complete: no copy of a lower one is
+    started after this was told."""
+    tier: str = ""
+    """How well the cluster keeps the policy stop: A (its agent), B (a guard on every node) or C (as
+    B, and the store of checkpoints refuses old attempts)."""
     counted_resource_version: str = ""
     """Resource version of Jobs on the worker up to which the numbers count them."""
     local_queues: Annotated[

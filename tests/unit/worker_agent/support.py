@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from federation.api.names import KUEUE_API, Label, Mirror
+from federation.core.holding import Lease, unlimited
 from federation.core.types import Admission, PodSetAssignment
 from federation.edge.catalog import Catalog
 from federation.edge.informer import Informer, Select
@@ -110,6 +111,7 @@ class Worker:
         self.fake = FakeKube(clock=lambda: self.moment)
         queue_objects(self.fake, nominal, **spec)
         self.epoch = 1
+        self.lease: Callable[[], Lease] = lambda: unlimited(self.epoch)
         self.settings = Settings(reactivation_s=0.01)
         self.agent: Agent = None  # type: ignore[assignment]
         self.workloads: Workloads = None  # type: ignore[assignment]
@@ -193,7 +195,7 @@ class Worker:
         catalog = Catalog(client, changed)
         if self.settings.policies.resources.devices.mappings:
             catalog.claims.want()
-        self.agent = agent = Agent(client, catalog, lambda: self.epoch, self.settings)
+        self.agent = agent = Agent(client, catalog, self.lease, self.settings)
         self.workloads = Workloads(client, agent)
         informers = [
             *catalog.informers,

@@ -601,11 +601,10 @@ async def test_what_cannot_be_read_closes_the_node() -> None:
         (pod,) = worker.pods("a")
         hami(worker, pod, "GPU-n0-0,NVIDIA,lots,0:;")
         worker.bind(pod)
+        ledger = agent.devices.ledger
+        await until(lambda: (use := ledger.use("n0")) and "memory is 'lots'" in use.fence)
         worker.add(asks("b", gpu=1, gpumem=1000))
         await until(lambda: "fits on no card" in worker.why("b"))
-        use = agent.devices.ledger.use("n0")
-        assert use is not None
-        assert "memory is 'lots'" in use.fence
         hami(worker, pod, "GPU-n0-0,NVIDIA,1000,0:;")
         await until(lambda: worker.started("b"))
 

@@ -1,23 +1,17 @@
-"""What the agent publishes: Workloads, the report, and its heartbeat."""
+"""What the agent publishes: Workloads and the report."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-import pytest
-
 from federation.api import record as records
-from federation.api.names import FEDQ_NAMESPACE
 from federation.edge.catalog import Catalog
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
-from federation.edge.resources import CLUSTER_QUEUES, JOBS, LEASES, WORKER_REPORTS, WORKLOADS
-from tests.fakes.kube_api import FakeKube
+from federation.edge.resources import CLUSTER_QUEUES, JOBS, WORKER_REPORTS, WORKLOADS
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.support import Worker, job, mirrored
-from worker_agent import heartbeat as heartbeats
-from worker_agent.heartbeat import Heartbeat
 from worker_agent.report import Reporter
 
 
@@ -98,66 +92,6 @@ async def test_the_report() -> None:
 
 def counted(status: Any) -> int:
     return int(status["countedResourceVersion"])
-
-
-class Management:
-    """The management cluster as the agent sees it: one Lease."""
-
-    def __init__(self, *, epoch: str = "3") -> None:
-        self.fake = FakeKube(namespaces=(FEDQ_NAMESPACE,))
-        meta = {"name": "a", "namespace": FEDQ_NAMESPACE, "annotations": {"fedq.io/epoch": epoch}}
-        self.lease = {"metadata": meta, "spec": {"leaseDurationSeconds": 120}}
-        client = KubeClient(Endpoint("https://fake", name="m"), transport=self.fake)
-        self.heartbeat = Heartbeat(client, "a", "agent-1")
-
-    def stored(self) -> Any:
-        return self.fake.get(LEASES, "a", FEDQ_NAMESPACE)
-
-
-async def test_a_renewal() -> None:
-    """Holder and time are written, the rest stays, and the epoch is the manager's."""
-    management = Management()
-    management.fake.create(LEASES, management.lease)
-    assert await management.heartbeat._renew() == heartbeats.RENEW_S
-    spec = management.stored()["spec"]
-    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("agent-1", 120)
-    assert spec["renewTime"].endswith("Z")
-    assert management.heartbeat.epoch == 3
-    assert management.heartbeat.renewed_at is not None
-
-
-async def test_no_lease_yet() -> None:
-    """The manager creates it; until then nothing is renewed and it is tried soon."""
-    management = Management()
-    assert await management.heartbeat._renew() == heartbeats.RETRY_S
-    assert management.heartbeat.renewed_at is None
-    management.fake.create(LEASES, management.lease)
-    assert await management.heartbeat._renew() == heartbeats.RENEW_S
-
-
-@pytest.mark.parametrize("how", ["drop", "lost", "status"])
-async def test_an_unknown_outcome_extends_nothing(how: str) -> None:
-    """Even if the write took hold: the deadline counts from the last answer."""
-    management = Management()
-    management.fake.create(LEASES, management.lease)
-    await management.heartbeat._renew()
-    before = management.heartbeat.renewed_at
-    management.fake.fail(lambda request: request.method == "PUT", how=how)
-    assert await management.heartbeat._renew() == heartbeats.RETRY_S
-    assert management.heartbeat.renewed_at == before
-    assert await management.heartbeat._renew() == heartbeats.RENEW_S
-
-
-async def test_a_new_epoch_is_noticed() -> None:
-    """The manager fences by a write to the Lease: the next renewal fails, the one after sees it."""
-    management = Management()
-    management.fake.create(LEASES, management.lease)
-    await management.heartbeat._renew()
-    fenced = {"metadata": {"annotations": {"fedq.io/epoch": "4"}}}
-    management.fake.merge(LEASES, "a", fenced, FEDQ_NAMESPACE)
-    assert await management.heartbeat._renew() == heartbeats.RETRY_S
-    assert await management.heartbeat._renew() == heartbeats.RENEW_S
-    assert management.heartbeat.epoch == 4
 
 
 async def test_the_catalog_leaves_out_what_it_cannot_read() -> None:

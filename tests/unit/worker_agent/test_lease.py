@@ -1,0 +1,459 @@
+"""The heartbeat on a fake management cluster, with a clock that the tests set."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federation.api.names import FEDQ_NAMESPACE, FENCED
+from federation.core.holding import Lease, Tenure, Terms
+from federation.edge.errors import Unreachable
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import Endpoint
+from federation.edge.resources import CONFIGMAPS, LEASES, NAMESPACES, WORKER_REPORTS
+from tests.fakes.kube_api import FakeKube
+from tests.unit.manager.support import stop, until
+from tests.unit.worker_agent.support import Worker, mirrored
+from worker_agent import heartbeat as heartbeats
+from worker_agent.deadline_file import DeadlineFile
+from worker_agent.epochs import Epochs
+from worker_agent.heartbeat import Heartbeat, ReplacedError
+from worker_agent.pulse import Pulse
+from worker_agent.report import Reporter
+from worker_agent.takeover import Takeover
+
+NOTES = {"fedq.io/epoch": "3", "fedq.io/renew-seconds": "5", "fedq.io/kill-seconds": "45"}
+
+
+class Management:
+    """The management cluster as the agent sees it: one Lease. `now` is the boot-time clock."""
+
+    def __init__(self, *, lease: bool = True, file: DeadlineFile | None = None) -> None:
+        self.fake = FakeKube(namespaces=(FEDQ_NAMESPACE,))
+        self.now = 1000.0
+        self.epochs: list[int] = []
+        if lease:
+            self.make()
+        self.heartbeat = self.agent("agent-1", file=file)
+
+    def agent(self, holder: str, *, file: DeadlineFile | None = None) -> Heartbeat:
+        heartbeat = Heartbeat(self.client(), "a", holder, file=file, clock=lambda: self.now)
+        heartbeat.take_over = self.taken
+        return heartbeat
+
+    def client(self) -> KubeClient:
+        return KubeClient(Endpoint("https://fake", name="m"), transport=self.fake)
+
+    async def taken(self, epoch: int) -> int:
+        self.epochs.append(epoch)
+        return epoch
+
+    def make(self, **notes: str) -> None:
+        meta = {"name": "a", "namespace": FEDQ_NAMESPACE, "annotations": NOTES | notes}
+        self.fake.create(LEASES, {"metadata": meta, "spec": {"leaseDurationSeconds": 30}})
+
+    def stored(self) -> Any:
+        return self.fake.get(LEASES, "a", FEDQ_NAMESPACE)
+
+    def write(self, spec: Any = None, **notes: str) -> None:
+        """The manager writes to the Lease."""
+        patch = {"metadata": {"annotations": notes}, "spec": spec or {}}
+        self.fake.merge(LEASES, "a", patch, FEDQ_NAMESPACE)
+
+    def fence(self, epoch: int) -> None:
+        self.write({"holderIdentity": FENCED}, **{"fedq.io/epoch": str(epoch)})
+
+    def puts(self) -> int:
+        return sum(method == "PUT" for method, _ in self.fake.log)
+
+
+async def test_a_renewal() -> None:
+    """Holder and time are written, the rest stays; all times are those of the Lease."""
+    management = Management()
+    assert await management.heartbeat.renew() == 5.0
+    spec = management.stored()["spec"]
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("agent-1", 30)
+    assert spec["renewTime"].endswith("Z")
+    lease = management.heartbeat.lease
+    assert (lease.epoch, lease.deadline, lease.terms) == (3, 1030.0, Terms(5.0, 30.0, 45.0))
+    assert management.heartbeat.problem == ""
+
+
+async def test_one_write_for_each_renewal() -> None:
+    """What the last one answered is what the next one changes."""
+    management = Management()
+    for _ in range(5):
+        management.now += 5
+        await management.heartbeat.renew()
+    assert management.puts() == 5
+    assert sum(method == "GET" for method, _ in management.fake.log) == 1
+
+
+async def test_the_deadline_counts_from_before_the_write_is_sent() -> None:
+    management = Management()
+
+    def slow(request: Any) -> bool:
+        management.now += 2 if request.method == "PUT" else 1
+        return False
+
+    management.fake.fail(slow)
+    assert await management.heartbeat.renew() == 3.0
+    assert management.heartbeat.lease.deadline == 1001.0 + 30.0
+
+
+async def test_no_lease_yet() -> None:
+    """The manager creates it; the agent never does."""
+    management = Management(lease=False)
+    assert await management.heartbeat.renew() == heartbeats.RETRY_S
+    assert management.heartbeat.lease.deadline is None
+    assert management.fake.items(LEASES) == []
+    management.make()
+    assert await management.heartbeat.renew() == 5.0
+
+
+@pytest.mark.parametrize("how", ["drop", "lost", "status"])
+async def test_an_unknown_outcome_extends_nothing(how: str) -> None:
+    """Even if the write took hold: the deadline counts from the last answer."""
+    management = Management()
+    await management.heartbeat.renew()
+    management.now += 5
+    management.fake.fail(lambda request: request.method == "PUT", how=how)
+    assert await management.heartbeat.renew() == 1.25
+    assert management.heartbeat.lease.deadline == 1030.0
+    assert "not renewed" in management.heartbeat.problem
+    management.now += 1.25
+    assert await management.heartbeat.renew() == 5.0
+    assert management.heartbeat.lease.deadline == 1036.25
+
+
+async def test_a_connection_that_hangs_costs_a_third_of_a_period() -> None:
+    management = Management()
+    await management.heartbeat.renew()
+    management.fake.fail(how="hang")
+    began = time.monotonic()
+    assert await management.heartbeat.renew() == 1.25
+    assert 1.5 < time.monotonic() - began < 3
+    assert await management.heartbeat.renew() == 5.0
+
+
+async def test_another_write_of_the_manager_is_no_failure() -> None:
+    """It read the Lease before settings were changed: it reads it again, at once."""
+    management = Management()
+    await management.heartbeat.renew()
+    management.write({"leaseDurationSeconds": 120}, **{"fedq.io/renew-seconds": "20"})
+    assert await management.heartbeat.renew() == 20.0
+    assert management.heartbeat.lease.deadline == 1120.0
+
+
+@pytest.mark.parametrize(
+    ("notes", "duration", "terms"),
+    [
+        ({"fedq.io/renew-seconds": "soon"}, 30, Terms(5.0, 30.0, 45.0)),
+        ({"fedq.io/renew-seconds": "1e9"}, 30, Terms(10.0, 30.0, 45.0)),
+        ({"fedq.io/renew-seconds": "-1"}, 30, Terms(5.0, 30.0, 45.0)),
+        ({"fedq.io/renew-seconds": "nan"}, 30, Terms(5.0, 30.0, 45.0)),
+        ({"fedq.io/kill-seconds": "inf"}, 30, Terms(5.0, 30.0, 45.0)),
+        ({"fedq.io/kill-seconds": "10"}, 10**12, Terms(5.0, 86400.0, 10.0)),
+    ],
+)
+async def test_nonsense_in_the_lease(notes: dict[str, str], duration: int, terms: Terms) -> None:
+    management = Management()
+    management.write({"leaseDurationSeconds": duration}, **notes)
+    await management.heartbeat.renew()
+    assert management.heartbeat.lease.terms == terms
+
+
+async def test_a_lease_without_a_duration_holds_nothing() -> None:
+    management = Management()
+    management.write({"leaseDurationSeconds": None})
+    await management.heartbeat.renew()
+    assert not management.heartbeat.lease.holds(management.now)
+    assert "how long" in management.heartbeat.problem
+
+
+# Fences
+
+
+async def test_a_fence() -> None:
+    """The deadline stays, nothing new is started; the cluster is brought into the new epoch before
+    the Lease is taken there.
+    """
+    management = Management()
+    await management.heartbeat.renew()
+    management.fence(4)
+    seen: list[Lease] = []
+
+    async def taken(epoch: int) -> int:
+        seen.append(management.heartbeat.lease)
+        assert management.stored()["spec"]["holderIdentity"] == FENCED
+        return await management.taken(epoch)
+
+    management.heartbeat.take_over = taken
+    management.now += 5
+    assert await management.heartbeat.renew() == 5.0
+    (during,) = seen
+    assert not during.holds(management.now)
+    assert (during.epoch, during.seen, during.deadline) == (3, 4, 1030.0)
+    lease = management.heartbeat.lease
+    assert (lease.epoch, lease.deadline, lease.before) == (4, 1035.0, Tenure(3, 1000.0, 1030.0))
+    assert management.stored()["spec"]["holderIdentity"] == "agent-1"
+
+
+async def test_a_cluster_that_cannot_be_brought_into_the_epoch_does_not_take_the_lease() -> None:
+    management = Management()
+    await management.heartbeat.renew()
+    management.fence(4)
+
+    async def fails(epoch: int) -> int:
+        raise Unreachable("the worker's API server is down")
+
+    management.heartbeat.take_over = fails
+    assert await management.heartbeat.renew() == 1.25
+    assert management.stored()["spec"]["holderIdentity"] == FENCED
+    assert management.heartbeat.lease.deadline == 1030.0
+    management.heartbeat.take_over = management.taken
+    assert await management.heartbeat.renew() == 5.0
+    assert management.heartbeat.lease.epoch == 4
+
+
+async def test_a_fence_between_the_takeover_and_the_write() -> None:
+    """The write fails, and the cluster is brought into the epoch after that."""
+    management = Management()
+
+    async def fenced_again(epoch: int) -> int:
+        if epoch == 4:
+            management.fence(5)
+        return await management.taken(epoch)
+
+    await management.heartbeat.renew()
+    management.fence(4)
+    management.heartbeat.take_over = fenced_again
+    await management.heartbeat.renew()
+    assert management.epochs == [3, 4, 5]
+    assert management.heartbeat.lease.epoch == 5
+
+
+async def test_a_lease_that_was_made_anew_does_not_go_back() -> None:
+    """Somebody deleted it, and it begins with epoch 1: the cluster stays in its own."""
+    management = Management()
+    await management.heartbeat.renew()
+    management.fake.delete(LEASES, "a", FEDQ_NAMESPACE)
+    management.make(**{"fedq.io/epoch": "1"})
+    assert await management.heartbeat.renew() == 5.0
+    assert management.stored()["metadata"]["annotations"]["fedq.io/epoch"] == "3"
+    assert management.heartbeat.lease.epoch == 3
+
+
+async def test_a_higher_epoch_of_the_cluster_is_kept() -> None:
+    """Its ConfigMap knows of one that the Lease does not."""
+    management = Management()
+
+    async def higher(epoch: int) -> int:
+        return 7
+
+    management.heartbeat.take_over = higher
+    await management.heartbeat.renew()
+    assert management.heartbeat.lease.epoch == 7
+    assert management.stored()["metadata"]["annotations"]["fedq.io/epoch"] == "7"
+
+
+# Two agents
+
+
+async def test_an_agent_that_starts_takes_the_lease_and_the_other_ends() -> None:
+    management = Management()
+    await management.heartbeat.renew()
+    second = management.agent("agent-2")
+    assert await second.renew() == 5.0
+    with pytest.raises(ReplacedError, match="taken over by agent-2"):
+        await management.heartbeat.renew()
+    assert await second.renew() == 5.0
+
+
+async def test_a_lost_answer_is_no_other_agent() -> None:
+    management = Management()
+    management.fake.fail(lambda request: request.method == "PUT", how="lost")
+    await management.heartbeat.renew()
+    assert await management.heartbeat.renew() == 5.0
+
+
+# The note of the deadline
+
+
+def files(path: Path) -> list[str]:
+    return [found.name for found in path.iterdir()]
+
+
+def note(path: Path, boot: str = "boot-1") -> DeadlineFile:
+    return DeadlineFile(path / "deadline.json", "a", boot)
+
+
+async def test_the_deadline_is_noted_and_read_at_the_next_start(tmp_path: Path) -> None:
+    management = Management(file=note(tmp_path))
+    await management.heartbeat.renew()
+    body = json.loads((tmp_path / "deadline.json").read_text())
+    assert body == {
+        "bootId": "boot-1", "cluster": "a", "epoch": 3, "renewed": 1000.0, "deadline": 1030.0,
+    }  # fmt: skip
+    assert (tmp_path / "deadline.json").stat().st_mode & 0o777 == 0o644
+    assert files(tmp_path) == ["deadline.json"]
+    lease = note(tmp_path).read(1020.0)
+    assert (lease.epoch, lease.deadline, lease.holds(1020.0)) == (3, 1030.0, True)
+
+
+async def test_an_agent_that_starts_again_sees_to_the_epoch_after_its_first_renewal(
+    tmp_path: Path,
+) -> None:
+    management = Management(file=note(tmp_path))
+    await management.heartbeat.renew()
+    again = management.agent("agent-2", file=note(tmp_path))
+    management.epochs.clear()
+    await again.renew()
+    await again.renew()
+    assert management.epochs == [3]
+
+
+@pytest.mark.parametrize(
+    ("body", "boot", "now"),
+    [
+        (None, "boot-1", 1020.0),
+        ("{}", "boot-1", 1020.0),
+        ("[", "boot-1", 1020.0),
+        ('{"deadline": "x"}', "boot-1", 1020.0),
+        ("", "boot-2", 1020.0),
+        ("", "boot-1", 900.0),
+    ],
+)
+def test_a_note_that_says_nothing(tmp_path: Path, body: str | None, boot: str, now: float) -> None:
+    file = note(tmp_path)
+    if body is not None:
+        file.write(Lease().renewal(1000.0, 3, Terms(5.0, 30.0, 45.0)))
+        if body:
+            (tmp_path / "deadline.json").write_text(body)
+    assert note(tmp_path, boot).read(now) == Lease()
+
+
+def test_a_deadline_that_has_passed_waits_for_the_first_renewal(tmp_path: Path) -> None:
+    """An agent on another machine may have renewed since: only a renewal tells."""
+    note(tmp_path).write(Lease().renewal(1000.0, 3, Terms(5.0, 30.0, 45.0)))
+    lease = note(tmp_path).read(1031.0)
+    assert (lease.epoch, lease.deadline) == (3, None)
+
+
+def test_a_note_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    file = DeadlineFile(tmp_path / "no" / "deadline.json", "a", "boot-1")
+    file.write(Lease().renewal(1000.0, 3, Terms(5.0, 30.0, 45.0)))
+    assert file.read(1000.0) == Lease()
+
+
+# The epoch on the worker
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.fake = FakeKube(namespaces=(FEDQ_NAMESPACE,))
+        client = KubeClient(Endpoint("https://fake", name="a"), transport=self.fake)
+        self.epochs = Epochs(client)
+
+    def stored(self) -> Any:
+        return self.fake.get(CONFIGMAPS, "fedq-epoch", FEDQ_NAMESPACE)["data"]
+
+
+async def test_the_epoch_is_made_raised_and_never_lowered() -> None:
+    cluster = Cluster()
+    assert await cluster.epochs.raise_to(3) == 3
+    assert await cluster.epochs.raise_to(5) == 5
+    assert await cluster.epochs.raise_to(4) == 5
+    assert cluster.stored() == {"epoch": "5"}
+
+
+async def test_an_epoch_that_cannot_be_read_is_written_anew() -> None:
+    cluster = Cluster()
+    meta = {"name": "fedq-epoch", "namespace": FEDQ_NAMESPACE}
+    cluster.fake.create(CONFIGMAPS, {"metadata": meta, "data": {"epoch": "three", "mine": "x"}})
+    assert await cluster.epochs.raise_to(3) == 3
+    assert cluster.stored() == {"epoch": "3", "mine": "x"}
+
+
+async def test_two_raise_the_epoch_at_once() -> None:
+    """The write of one fails; it reads again and finds the higher."""
+    cluster = Cluster()
+    await cluster.epochs.raise_to(1)
+    both = await asyncio.gather(*(cluster.epochs.raise_to(n) for n in (2, 9, 4)))
+    assert cluster.stored() == {"epoch": "9"}
+    assert max(both) == 9
+
+
+async def test_the_order_of_a_takeover() -> None:
+    """ConfigMap, then report."""
+    worker = Worker()
+    worker.fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
+    async with worker.running() as agent:
+        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
+        reporter = Reporter(client, agent.state.catalog, agent, "a")
+        task = asyncio.create_task(reporter.run())
+        take_over = Takeover(Epochs(client), reporter)
+        agent.quotas_changed()  # so that it decides once more
+        try:
+            worker.fake.log.clear()
+            assert await take_over(4) == 4
+        finally:
+            await stop([task])
+    paths = [path for method, path in worker.fake.log if method in ("PATCH", "POST", "PUT")]
+    assert "configmaps" in paths[0]
+    (report,) = worker.fake.items(WORKER_REPORTS)
+    assert (report["status"]["inventoryEpoch"], report["status"]["tier"]) == (4, "A")
+
+
+# The thread
+
+
+async def test_renewals_go_on_while_the_agent_is_busy() -> None:
+    """Nothing in the loop of the agent keeps them back."""
+    management = Management(lease=False)
+    management.make(**{"fedq.io/renew-seconds": "0.2"})
+    client = management.client()
+    heartbeat = Heartbeat(client, "a", "agent-1")
+    changes: list[float] = []
+    task = asyncio.create_task(
+        Pulse(heartbeat, client).run(management.taken, lambda: changes.append(time.monotonic()))
+    )
+    await until(lambda: heartbeat.lease.deadline is not None)
+    before = heartbeat.lease
+    time.sleep(1.0)  # noqa: ASYNC251  (the agent is busy)
+    assert before.tenure is not None
+    assert heartbeat.lease.tenure is not None
+    assert heartbeat.lease.tenure.renewed > before.tenure.renewed + 0.5
+    count = len(changes)
+    await until(lambda: len(changes) > count, "the agent hears of it")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert management.epochs == [3]
+
+
+async def test_the_agent_ends_with_its_heartbeat() -> None:
+    management = Management()
+    client = management.client()
+    first = Heartbeat(client, "a", "agent-1")
+    management.write(**{"fedq.io/renew-seconds": "0.2"})
+    task = asyncio.create_task(Pulse(first, client).run(management.taken, lambda: None))
+    await until(lambda: first.lease.deadline is not None)
+    await management.agent("agent-2").renew()
+    with pytest.raises(ReplacedError):
+        await task
+
+
+async def test_offers_of_a_lease_that_is_over() -> None:
+    """No answer while it is over; none of them is refused."""
+    worker = Worker()
+    over = Lease().renewal(0.0, 1, Terms())
+    worker.lease = lambda: over
+    async with worker.running():
+        worker.add(mirrored("a"))
+        await worker.at_rest()
+        assert not worker.answered("a")
