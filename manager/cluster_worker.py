@@ -30,6 +30,7 @@ from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import JOBS, WORKER_REPORTS, Json
 from federation.jobs import batch_job
 from manager.protocol import (
+    AdoptCopy,
     ClusterSpec,
     Command,
     Copy,
@@ -216,6 +217,8 @@ class ClusterWorker:
             async with self._limit:
                 if isinstance(command, CreateCopy):
                     return await self._create(self._client, command)
+                if isinstance(command, AdoptCopy):
+                    return await self._adopt(self._client, command)
                 return await self._delete(self._client, command)
         except (Forbidden, Invalid) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
@@ -266,6 +269,20 @@ class ClusterWorker:
         )  # fmt: skip
         return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
 
+    async def _adopt(self, client: KubeClient, command: AdoptCopy) -> Outcome:
+        """Only the UID is a precondition: the agent may write at the same moment, and the policy
+        fedq-epoch refuses an epoch that is over.
+        """
+        key, notes = command.key, {Mirror.EPOCH.value: str(command.epoch)}
+        body = {"metadata": {"uid": command.uid, "annotations": notes}}
+        try:
+            job = await client.patch(JOBS, key.name, body, key.namespace)
+        except NotFound:
+            return Outcome(Result.ABSENT)
+        except (Conflict, Invalid) as error:  # another object has the name, or it was written
+            return await self._look(client, key, command.uid, error)
+        return Outcome(Result.OK, remote=self._copy(job).remote)
+
     async def _delete(self, client: KubeClient, command: DeleteCopy) -> Outcome:
         key = command.key
         try:
@@ -280,13 +297,13 @@ class ClusterWorker:
         except NotFound:
             return Outcome(Result.ABSENT)
         except Conflict as error:
-            return await self._delete_conflict(client, key, command.uid, error)
+            return await self._look(client, key, command.uid, error)
         if answer.get("kind") == "Job":
             return Outcome(Result.OK, remote=self._copy(answer).remote)
         return Outcome(Result.ABSENT)
 
-    async def _delete_conflict(
-        self, client: KubeClient, key: ObjectKey, uid: str, error: Conflict
+    async def _look(
+        self, client: KubeClient, key: ObjectKey, uid: str, error: Conflict | Invalid
     ) -> Outcome:
         """Another object has the name (ours is gone), or ours changed: let the caller look."""
         try:
@@ -301,13 +318,14 @@ class ClusterWorker:
 def _same(told: RemoteJob | None, now: RemoteJob) -> bool:
     """Whether the manager would do the same about both.
 
-    The status of a suspended copy is of no interest, nor is one that its controller is about to
-    write again.
+    The status of a suspended copy is of no interest unless it is held, nor is one that its
+    controller is about to write again.
     """
     if told is None or now.gone:
         return False
     facts = replace(now, version=told.version, status=told.status)
-    return facts == told and (now.suspended or batch_job.in_transit(now.status))
+    idle = now.suspended and not now.held
+    return facts == told and (idle or batch_job.in_transit(now.status))
 
 
 def _local_uid(job: Json) -> str:

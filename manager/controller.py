@@ -20,18 +20,19 @@ from federation.api import record as records
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.facts import JobState, LocalJob, ObjectKey, Record
+from federation.core.failover import DEFAULT, Timings
 from federation.core.lifecycle import step, wake_at
 from federation.core.policies import Policies
+from federation.core.reasons import Reason
 from federation.core.scheduler import Scheduler
 from federation.core.stay import LifeRules
 from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
 from federation.jobs import batch_job
+from manager.cluster_news import ClusterNews
 from manager.job_queues import JobQueues
-from manager.link import ClusterLink
 from manager.pod_defaults import KnownDefaults
-from manager.protocol import Copy, DeleteCopy, News, Result
 from manager.views import Views
 
 log = structlog.get_logger(__name__)
@@ -50,11 +51,24 @@ class Controller:
     names the ClusterQueues that admit nothing, and why.
     """
 
-    def __init__(self, catalog: Catalog, scheduler: Scheduler, policies: Policies) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        scheduler: Scheduler,
+        policies: Policies,
+        timings: Timings = DEFAULT,
+        *,
+        clamp_grace: bool = False,
+    ) -> None:
         self.catalog, self.scheduler, self.policies = catalog, scheduler, policies
-        self.views, self.queues = Views(catalog, policies), JobQueues(catalog)
+        self.views = Views(catalog, policies, timings, clamp_grace)
+        self.queues = JobQueues(catalog)
         self.states: dict[str, JobState] = {}
-        self.rules = LifeRules(batch_job.is_behind, policies.pods_ready, policies.retention)
+        kept = policies.retention
+        self.rules = LifeRules(batch_job.is_behind, policies.pods_ready, kept, timings)
+        self.news = ClusterNews(self.states, self.feed, self._start, timings)
+        self.on_news, self.cluster_replaced = self.news.take, self.news.replaced
+        self.cluster_stood = self.news.stood
         self.run_effects: RunEffects | None = None
         self.on_quota: Callable[[], None] = lambda: None
         self.inactive: Callable[[], dict[str, str]] = dict
@@ -85,6 +99,7 @@ class Controller:
 
     async def aclose(self) -> None:
         """Stop acting; running effects are cancelled, and derived again by the next manager."""
+        self.news.close()
         for timer in self._timers.values():
             timer.cancel()
         for task in self._tasks:
@@ -113,6 +128,7 @@ class Controller:
         if effects:
             assert self.run_effects is not None
             self._start(uid, self.run_effects(uid, effects))
+        self.news.moved(uid, state, after)
 
     def _start(self, uid: str, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(coroutine)
@@ -173,6 +189,7 @@ class Controller:
         if state:
             self._charge(uid, state, JobState())
             self._free_offer(uid, state, JobState())
+            self.news.moved(uid, state, JobState())
 
     # The catalog
 
@@ -225,9 +242,12 @@ class Controller:
     def _see_problem(self, uid: str) -> None:
         """Tell a job why it cannot be queued, if that is new."""
         state = self.states[uid]
-        problem = self.queues.problem(state)
-        if problem != state.queue_problem:
-            self.feed(uid, on.QueueProblem(problem))
+        problem = on.QueueProblem(self.queues.problem(state))
+        if not problem.message and state.local is not None:
+            text = self.views.disconnect_problem(state.local)
+            problem = on.QueueProblem(text, Reason.MISCONFIGURED)
+        if problem.message != state.queue_problem:
+            self.feed(uid, problem)
 
     # Local jobs
 
@@ -331,52 +351,6 @@ class Controller:
         del self._workloads[key]
         if uid in self.states or self._held is not None:
             self.feed(uid, on.RecordSeen(None))
-
-    # Clusters
-
-    def cluster_replaced(self, cluster: str) -> None:
-        """A cluster is reached anew; its first inventory follows."""
-        for uid, state in list(self.states.items()):
-            if cluster in state.remotes:
-                self.feed(uid, on.ClusterReplaced(cluster))
-
-    def on_news(self, link: ClusterLink, news: News) -> None:
-        """What the worker of a cluster saw."""
-        for copy in news.copies:
-            self._see_copy(link, copy)
-        if news.inventory is not None:
-            self._check_inventory(link, news)
-
-    def _see_copy(self, link: ClusterLink, copy: Copy) -> None:
-        remote = copy.remote
-        if remote.gone or remote.finished:
-            link.ledger.ended(copy.local_uid, remote.version)
-        if copy.local_uid in self.states:
-            self.feed(copy.local_uid, on.RemoteSeen(remote))
-        elif not remote.gone and not remote.terminating:
-            log.info("orphan.removed", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
-            self._start("", self._remove_orphan(link, copy))
-
-    async def _remove_orphan(self, link: ClusterLink, copy: Copy) -> None:
-        """Delete a copy whose local job is gone. If it cannot be done now, it comes again with
-        the next inventory or event of that copy.
-        """
-        outcome = await link.command(
-            DeleteCopy(copy.remote.key, copy.remote.uid, None, copy.remote.running)
-        )
-        if outcome.result not in (Result.OK, Result.ABSENT):
-            log.warning(
-                "orphan.kept", cluster=link.name, job=str(copy.remote.key), why=outcome.message
-            )
-
-    def _check_inventory(self, link: ClusterLink, news: News) -> None:
-        assert news.inventory is not None
-        present, version = news.inventory.local_uids, news.inventory.version
-        for uid, state in list(self.states.items()):
-            bound = state.bound
-            concerned = link.name in state.remotes or (bound and bound.cluster == link.name)
-            if concerned and uid not in present:
-                self.feed(uid, on.RemoteAbsent(link.name, version))
 
 
 def _known(fact: LocalJob | Record | None, obj: Json) -> bool:

@@ -44,7 +44,16 @@ class DeleteCopy:
     wait: bool
 
 
-Command = CreateCopy | DeleteCopy
+@dataclass(frozen=True, slots=True)
+class AdoptCopy:
+    """Raise the epoch of a copy, if it still is the one with this UID: it may go on."""
+
+    key: ObjectKey
+    uid: str
+    epoch: int
+
+
+Command = CreateCopy | DeleteCopy | AdoptCopy
 
 
 class Result(StrEnum):
@@ -52,7 +61,7 @@ class Result(StrEnum):
 
     OK = "ok"
     ABSENT = "absent"
-    """Delete: it was not there any more."""
+    """Delete, adopt: it was not there any more."""
     REFUSED = "refused"
     """The cluster cannot take it as things are there; `reason` and `message` say why."""
     RETRY = "retry"

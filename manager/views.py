@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from federation.core.backoff import queue_timestamp
 from federation.core.facts import JobState, LocalJob, Record
+from federation.core.failover import DEFAULT, Timings
 from federation.core.policies import Policies
 from federation.core.requests import charged
-from federation.core.types import ClusterQueue, Holder, Pending
+from federation.core.types import ClusterQueue, Holder, LocalQueue, Pending
+from federation.core.wishes import Disconnect, grace_problem, nearest
 from federation.core.world import World
 from federation.edge.catalog import Catalog
 
@@ -20,6 +22,9 @@ class Views:
 
     catalog: Catalog
     policies: Policies
+    timings: Timings = DEFAULT
+    clamp_grace: bool = False
+    """Whether what may take too long to end is told to end sooner, instead of being refused."""
 
     def world(self, inactive: Iterable[str]) -> World:
         """The queue objects. Flavors are budgets here: the nodes that a topology arranges are
@@ -86,11 +91,30 @@ class Views:
             admitted=usage is None or admitted,
         )
 
+    def disconnect(self, local: LocalJob) -> Disconnect:
+        """What happens to a job when its cluster is lost: its own word, else that of its
+        LocalQueue, else that of the ClusterQueue.
+        """
+        return nearest((local.wishes, *(found.wishes for found in self._queues(local))))
+
+    def disconnect_problem(self, local: LocalJob) -> str:
+        """What is wrong with that; '' if nothing is. A job's own mistakes are told elsewhere."""
+        for found in self._queues(local):
+            if found.wishes.problem:
+                return f"{type(found).__name__} {found.name}: {found.wishes.problem}"
+        if self.clamp_grace:
+            return ""
+        return grace_problem(self.disconnect(local), local.grace_s, self.timings.kill)
+
+    def _queues(self, local: LocalJob) -> list[LocalQueue | ClusterQueue]:
+        """Its LocalQueue and the ClusterQueue that this leads to, as far as they exist."""
+        door = self.catalog.local_queues.get((local.key.namespace, local.queue))
+        queue = self.catalog.queues.get(door.cluster_queue) if door else None
+        return [found for found in (door, queue) if found is not None]
+
     def preemptible(self, local: LocalJob) -> bool:
         """Whether a job may be preempted: its own word, else that of its LocalQueue, else that of
         the ClusterQueue.
         """
-        door = self.catalog.local_queues.get((local.key.namespace, local.queue))
-        queue = self.catalog.queues.get(door.cluster_queue) if door else None
-        said = [local.preemptible, *(found.preemptible for found in (door, queue) if found)]
+        said = [local.preemptible, *(found.preemptible for found in self._queues(local))]
         return next((word for word in said if word is not None), True)

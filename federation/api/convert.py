@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from federation.api import cluster_queue, cohort, local_queue, quota, resource_flavor, selector
+from federation.api.disconnect import read_wishes
 from federation.api.flavor_cards import flavor_cards
 from federation.api.local_usage import read_usage
 from federation.api.names import Option
@@ -67,6 +68,7 @@ def to_cluster_queue(obj: Json) -> ClusterQueue:
         usage_based=spec.admission_scope is not None
         and spec.admission_scope.admission_mode == "UsageBasedAdmissionFairSharing",
         preemptible=preemptible(obj),
+        wishes=read_wishes(obj),
         terminating="deletionTimestamp" in obj["metadata"],
     )
 
@@ -89,6 +91,7 @@ def to_local_queue(obj: Json) -> LocalQueue:
         stop=wire.spec.stop_policy,
         fair_weight=_weight(wire.spec.fair_sharing),
         preemptible=preemptible(obj),
+        wishes=read_wishes(obj),
         used=read_usage(wire.status),
     )
 

@@ -36,6 +36,9 @@ AT_ONCE = frozenset(
         Reason.NODE_FAILURES,
         Reason.OUT_OF_SYNC,
         Reason.EVICTED_ON_WORKER_CLUSTER,
+        Reason.CLUSTER_LOST,
+        Reason.CLUSTER_DRAINED,
+        Reason.MOVED,
     }
 )
 """Evictions after which a workload may queue as soon as it has stopped."""

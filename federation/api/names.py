@@ -134,6 +134,14 @@ FENCED: Final = "FENCED"
 """`spec.holderIdentity` of a Lease that the manager has fenced."""
 
 
+class Token(StrEnum):
+    """Variables in the environment of every container of a copy; see `federation.jobs.token`."""
+
+    ATTEMPT = "FEDQ_ATTEMPT"
+    JOB_UID = "FEDQ_JOB_UID"
+    ON_DISCONNECT = "FEDQ_ON_DISCONNECT"
+
+
 class Order(StrEnum):
     """Annotation keys by which an operator tells the manager what to do; see
     `federation.api.orders`."""

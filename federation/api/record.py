@@ -18,13 +18,16 @@ from federation.api.names import (
     ConditionType,
     Label,
 )
+from federation.api.orders import move_target
+from federation.api.waiting import write_waiting
 from federation.core.bookkeeping import pods_ready_condition
 from federation.core.checks import AdmissionCheckState, CheckState, synced
 from federation.core.facts import Binding, LocalJob, ObjectKey, Queues, Record
+from federation.core.failover import OnDisconnect
 from federation.core.quantity import format_quantity, parse_resources
 from federation.core.reasons import Reason
 from federation.core.types import Admission, PodSetAssignment
-from federation.core.why import Explanation, Shortage
+from federation.core.why import Explanation
 
 Json = dict[str, Any]
 
@@ -45,7 +48,7 @@ def read_record(obj: Json) -> Record:
     cluster, attempt = fedq.get("cluster") or "", int(fedq.get("attempt") or 0)
     binding = None
     if cluster and attempt:  # by hand one can be taken away: that binds to nothing
-        binding = Binding(cluster, attempt, int(fedq.get("epoch", 0)), fedq.get("boundAt", ""))
+        binding = _binding(fedq, cluster, attempt)
     waiting = reserved is not None and reserved["status"] != "True"
     evicted = find(status, ConditionType.EVICTED) if life.evicted else None
     return Record(
@@ -61,10 +64,24 @@ def read_record(obj: Json) -> Record:
         reason=reserved["reason"] if reserved and waiting else "",
         message=reserved["message"] if reserved and waiting else "",
         evicted_message=evicted.get("message", "") if evicted else "",
+        move_to=move_target(obj),
         evicted_at=_since(status, ConditionType.EVICTED),
         finished_at=_since(status, ConditionType.FINISHED),
         reserved_at=_since(status, ConditionType.QUOTA_RESERVED),
         status=status,
+    )
+
+
+def _binding(fedq: Mapping[str, Any], cluster: str, attempt: int) -> Binding:
+    """A policy that nobody knows is the one that runs nothing twice."""
+    known = {policy.value: policy for policy in OnDisconnect}
+    return Binding(
+        cluster,
+        attempt,
+        int(fedq.get("epoch", 0)),
+        fedq.get("boundAt", ""),
+        known.get(fedq.get("policy", ""), OnDisconnect.STOP),
+        fedq.get("rerunAfter"),
     )
 
 
@@ -214,7 +231,7 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Q
 
     The checks that the job needs with this admission are listed; what others said of it stands.
     """
-    now = binding.bound_at
+    now, after = binding.bound_at, binding.rerun_after
     reserved = condition(
         ConditionType.QUOTA_RESERVED,
         True,
@@ -235,11 +252,17 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Q
             "attempt": binding.attempt,
             "epoch": binding.epoch,
             "boundAt": now,
-            "policy": "",
+            "policy": binding.policy.value,
+            "rerunAfter": None if after is None else int(after),
             "message": "",
             "waiting": None,
         },
     )
+
+
+def rebind_patch(record: Record, epoch: int) -> Json:
+    """The binding goes on in a later epoch of its cluster: the commit point of an adoption."""
+    return status_patch(record, fedq={"epoch": epoch})
 
 
 def _outdated(status: Mapping[str, Any]) -> list[Json]:
@@ -344,40 +367,5 @@ def waiting_patch(
     known = (record.status.get("fedq") or {}).get("waiting")
     if why is None and known is None:
         return status_patch(record, conditions=conditions)
-    waiting = None if why is None else _waiting(why)
+    waiting = None if why is None else write_waiting(why)
     return status_patch(record, conditions=conditions, fedq={"waiting": waiting})
-
-
-def _waiting(why: Explanation) -> Json:
-    """status.fedq.waiting; each list is complete, so that it replaces the one before."""
-    return {
-        "reason": why.reason,
-        "requeue": why.requeue,
-        "shortages": [_shortage(shortage) for shortage in why.shortages],
-        "hint": why.hint,
-    }
-
-
-def _shortage(shortage: Shortage) -> Json:
-    def amount(number: int) -> str:
-        return format_quantity(shortage.resource, number)
-
-    return {
-        "podSet": shortage.pod_set,
-        "flavor": shortage.flavor,
-        "resource": shortage.resource,
-        "needed": amount(shortage.needed),
-        "free": amount(shortage.free),
-        "borrowable": amount(shortage.borrowable),
-        "nominal": amount(shortage.nominal),
-        "most": amount(shortage.most),
-        "heldBy": [
-            {
-                "namespace": held.namespace,
-                "name": held.name,
-                "clusterQueue": held.cluster_queue,
-                "amount": amount(held.amount),
-            }
-            for held in shortage.held_by
-        ],
-    }

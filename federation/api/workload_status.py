@@ -223,6 +223,9 @@ class FedqStatus(WireModel):
     """Epoch of the cluster's Lease at the bind."""
     policy: Annotated[str, Field(max_length=32)] = ""
     """What happens when the cluster is lost; fixed at the bind (`fedq.io/on-disconnect`)."""
+    rerun_after: Count | None = None
+    """Seconds for which the cluster has to be silent at least before the workload runs elsewhere;
+    fixed at the bind (`fedq.io/rerun-after`)."""
     bound_at: Time | None = None
     message: Message = ""
     waiting: Waiting | None = None

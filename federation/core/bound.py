@@ -1,6 +1,7 @@
 """What is to be done about a job that is bound to a cluster: offer, admit, follow, stop, let go.
 
-The quota is held until the copy has stopped: nothing here frees it by a timer.
+The quota is held until the copy has stopped, or the cluster is lost as `loss` says: nothing here
+frees it by a timer. What is to be done on a cluster that cannot be reached waits for its news.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from federation.core import effects as do
+from federation.core import loss, returning
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
 from federation.core.stay import (
@@ -53,6 +55,8 @@ def plan_bound(
     if judged.effects:
         return state, judged.effects
     state = replace(state, due=judged.wake_at)
+    if loss.given_up(state, record, rules.timings):
+        return _give_up(state, local, record, judged)
     leaves = bool(record.life.evicted) or judged.release is not None
     if copy is None:
         return _unknown(state, record, leaves)
@@ -61,16 +65,38 @@ def plan_bound(
     if copy.terminating:
         return state, ()
     if record.life.evicted or copy.refused:
-        return state, (remove(copy),)
-    if copy.suspended and record.admitted:
-        return state, (_evicted_there(record, copy),)
-    if copy.suspended and (leaves or copy.evicted):
-        return state, (remove(copy),)
+        return _remove(state, copy)
+    if effects := returning.adoption(state, record, copy):
+        return state, effects
+    if copy.suspended and not copy.held:
+        return _suspended(state, record, copy, now, leaves=leaves)
     if not leaves and checks_differ(state, record):
         return state, (do.SyncChecks(),)
-    if copy.suspended:
-        return _await_answer(state, copy, now)
     return _running(state, local, record, copy, now, rules)
+
+
+def _suspended(
+    state: JobState, record: Record, copy: RemoteJob, now: float, *, leaves: bool
+) -> Plan:
+    """The copy is not started, or was stopped there."""
+    if record.admitted:
+        return state, (_evicted_there(record, copy),)
+    if leaves or copy.evicted:
+        return _remove(state, copy)
+    if checks_differ(state, record):
+        return state, (do.SyncChecks(),)
+    return _await_answer(state, copy, now)
+
+
+def _give_up(state: JobState, local: LocalJob, record: Record, judged: Judgement) -> Plan:
+    """It leaves without its copy: that is removed when the cluster can be reached."""
+    if not record.life.evicted:
+        return state, (loss.eviction(state, record),)
+    return _unbind(state, local, record, judged)
+
+
+def _remove(state: JobState, copy: RemoteJob) -> Plan:
+    return state, (remove(copy),) if loss.reached(state, copy.cluster) else ()
 
 
 def _wish(state: JobState, local: LocalJob, record: Record, copy: RemoteJob | None) -> bool:
@@ -98,19 +124,22 @@ def _offer(state: JobState, record: Record, *, void: bool = False) -> Plan:
     """From now on there may be a copy, whatever was known before."""
     assert record.binding is not None
     bound = record.binding
+    if not loss.reached(state, bound.cluster):
+        return state, ()
     others = {name: copy for name, copy in state.remotes.items() if name != bound.cluster}
-    return replace(state, remotes=others), (do.Offer(bound.cluster, bound.attempt, void),)
+    offer = do.Offer(bound.cluster, bound.attempt, void)
+    return replace(state, remotes=others), (*returning.renewal(state, record), offer)
 
 
 def _gone(
     state: JobState, local: LocalJob, record: Record, copy: RemoteJob, judged: Judgement
 ) -> Plan:
     if record.life.evicted or judged.release is not None:
-        return _unbind(state, local, record, copy, judged)
+        return _unbind(state, local, record, judged)
     if record.admitted:
         return state, (_evicted_there(record, copy),)
     if copy.uid or copy.refused:
-        return _unbind(state, local, record, copy, judged)
+        return _unbind(state, local, record, judged)
     if checks_differ(state, record):
         return state, (do.SyncChecks(),)
     return _offer(state, record) if checked(state, record) else (state, ())
@@ -130,7 +159,7 @@ def _evicted_there(record: Record, copy: RemoteJob) -> do.Evict:
 def _await_answer(state: JobState, copy: RemoteJob, now: float) -> Plan:
     deadline = max(state.deadline or now + ANSWER_S, copy.deciding_until)
     state = replace(state, deadline=deadline, due=earlier(state.due, deadline))
-    if now < deadline:
+    if now < deadline or not loss.reached(state, copy.cluster):
         return state, ()
     return replace(state, deadline=None), (remove(copy),)
 
@@ -168,33 +197,31 @@ def _finish(
 ) -> Plan:
     """Result first, then the record, then the copy may go: a crash in between loses nothing."""
     state, effects = _running(state, local, record, copy, now, rules)
-    return replace(state, due=None), (*effects, do.FinishWorkload(copy.finished))
+    return replace(state, due=None), (*effects, do.FinishWorkload(copy.finished, copy.cluster))
 
 
-def _unbind(
-    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, judged: Judgement
-) -> Plan:
+def _unbind(state: JobState, local: LocalJob, record: Record, judged: Judgement) -> Plan:
     effects: list[do.Effect] = []
     if not local.suspended:
         effects.append(do.SetSuspend(True))
     if not local.suspended or local.started:
         effects.append(do.ResetStatus())
-    reason, message = _unbind_reason(state, record, copy, judged)
+    reason, message = _unbind_reason(state, record, judged)
     effects.append(do.Unbind(reason, message, evicted=bool(record.life.evicted)))
     return state, tuple(effects)
 
 
-def _unbind_reason(
-    state: JobState, record: Record, copy: RemoteJob, judged: Judgement
-) -> tuple[str, str]:
-    refusal = state.refusals.get(copy.cluster)
-    where = f"cluster {copy.cluster}, attempt {copy.attempt}"
+def _unbind_reason(state: JobState, record: Record, judged: Judgement) -> tuple[str, str]:
     if record.life.evicted:
         if not record.active:
             return Reason.DEACTIVATED, held_text(record)
         return Reason.PENDING_EVALUATION, record.evicted_message
     if judged.release is not None:
         return judged.release
+    copy = state.remote
+    assert copy is not None  # it is gone
+    refusal = state.refusals.get(copy.cluster)
+    where = f"cluster {copy.cluster}, attempt {copy.attempt}"
     if copy.evicted is not None:
         return Reason.EVICTED_ON_WORKER_CLUSTER, f"{where}: {copy.evicted.message}"
     if refusal is not None or copy.refused:

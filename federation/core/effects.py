@@ -57,6 +57,24 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebind:
+    """Record that the binding goes on in a later epoch of its cluster's Lease: the commit point of
+    an adoption, which loses against an eviction.
+    """
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Raise the epoch of a copy to that of its binding: the agent lets it go on."""
+
+    cluster: str
+    uid: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveRemote:
     """Delete a copy. A `version` makes it conditional: 409 if the agent wrote meanwhile.
 
@@ -97,9 +115,12 @@ class SyncStatus:
 
 @dataclass(frozen=True, slots=True)
 class FinishWorkload:
-    """Record the end; the quota is free with it. `reason` is Complete or Failed."""
+    """Record the end; the quota is free with it. `reason` is Complete or Failed, `cluster` has the
+    copy whose result it is ('': not known).
+    """
 
     reason: str
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +218,8 @@ Effect = (
     | Dequeue
     | Bind
     | Offer
+    | Rebind
+    | Adopt
     | RemoveRemote
     | Admit
     | SetSuspend

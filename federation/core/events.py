@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from federation.core.dispatch import Choice
 from federation.core.facts import LocalJob, Queues, Record, RemoteJob
 from federation.core.failover import Standing
+from federation.core.reasons import Reason
 from federation.core.types import Admission
 from federation.core.why import Explanation
 
@@ -50,6 +51,13 @@ class ClusterReplaced:
 @dataclass(frozen=True, slots=True)
 class ClusterStood:
     """How a cluster stands now, where this job is bound or has copies."""
+
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class CannotReach:
+    """The effect was not done: nothing can be done on the cluster before there is news of it."""
 
     standing: Standing
 
@@ -100,9 +108,12 @@ class QueueMoved:
 
 @dataclass(frozen=True, slots=True)
 class QueueProblem:
-    """The job's queue is missing or stopped ('' when it is in order again)."""
+    """The job's queue is missing or stopped, or the two contradict each other ('' when it is in
+    order again). `reason` is that of waiting.
+    """
 
     message: str
+    reason: str = Reason.INADMISSIBLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +161,7 @@ Event = (
     | RemoteAbsent
     | ClusterReplaced
     | ClusterStood
+    | CannotReach
     | Placed
     | NotPlaced
     | Evict

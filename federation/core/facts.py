@@ -15,8 +15,10 @@ from federation.core.controls import Life
 from federation.core.dispatch import Choice, Refusal
 from federation.core.failover import OnDisconnect, Standing
 from federation.core.policies import StopPolicy
+from federation.core.reasons import Reason
 from federation.core.types import Admission, ClusterQueue, PodSet
 from federation.core.why import Explanation
+from federation.core.wishes import NO_WISHES, Wishes
 
 
 class ObjectKey(NamedTuple):
@@ -53,6 +55,10 @@ class LocalJob:
     status: Mapping[str, Any] = field(default_factory=dict)
     preemptible: bool | None = None
     """What its own annotation says; None if it says nothing."""
+    wishes: Wishes = NO_WISHES
+    """What its own annotations say of the loss of its cluster."""
+    grace_s: int = 30
+    """How long its pods may take to end when they are told to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,8 @@ class Record:
     reason: str = ""
     message: str = ""
     evicted_message: str = ""
+    move_to: str = ""
+    """The cluster that it is to run on by order; '' without one."""
     evicted_at: float | None = None
     finished_at: float | None = None
     reserved_at: float | None = None
@@ -145,8 +153,8 @@ class RemoteJob:
     its plea for more time; `evicted` why its queue stopped it there, None if none did. `ready` is
     whether all its pods are, or have done their work; `reclaimable` counts those that need no quota
     any more, by pod set. `gone` marks a copy that was there and is deleted. `epoch` is the one that
-    it was offered or adopted in; `held` says why it stands still though it was not evicted: the
-    agent's lease ended ('' if it does not).
+    it was offered or adopted in, `policy` and `rerun_after` are those of its binding; `held` says
+    why it stands still though it was not evicted: the agent's lease ended ('' if it does not).
     """
 
     cluster: str
@@ -166,6 +174,8 @@ class RemoteJob:
     gone: bool = False
     epoch: int = 0
     held: str = ""
+    policy: OnDisconnect = OnDisconnect.STOP
+    rerun_after: float | None = None
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -182,10 +192,11 @@ class JobState:
     new is decided. `queued` while the index has the job. `admission` and `choice` are set from the
     decision of the cycle until the binding is in the record. `waits` is (reason, message) of the
     last cycle that had to leave the job, `why` the numbers behind that, `queue_problem` why it
-    cannot even be queued; `queues` is None until they are known. `eviction` is one that was asked
-    for and is not in the record yet, `cannot_start` why no copy can be made. `deadline` is when an
-    unanswered offer is withdrawn, `due` when time alone asks for a plan, `retry_at` when a failed
-    effect is tried again, `waits_written` when a reason was last written: seconds since the epoch.
+    cannot even be queued, with the reason `queue_reason`; `queues` is None until they are known.
+    `eviction` is one that was asked for and is not in the record yet, `cannot_start` why no copy
+    can be made. `deadline` is when an unanswered offer is withdrawn, `due` when time alone asks for
+    a plan, `retry_at` when a failed effect is tried again, `waits_written` when a reason was last
+    written: seconds since the epoch.
     """
 
     local: LocalJob | None = None
@@ -201,6 +212,7 @@ class JobState:
     why: Explanation | None = None
     waits_written: float = 0.0
     queue_problem: str = ""
+    queue_reason: str = Reason.INADMISSIBLE
     queues: Queues | None = None
     eviction: Eviction | None = None
     cannot_start: str = ""
@@ -227,6 +239,15 @@ class JobState:
         return copy if copy and bound and copy.attempt == bound.attempt else None
 
     @property
+    def places(self) -> set[str]:
+        """The clusters whose standing matters: where it is bound, has copies, or is to go."""
+        found = {name for name, copy in self.remotes.items() if not copy.gone}
+        if self.record is not None:
+            found |= {self.record.move_to} - {""}
+            found |= {self.record.binding.cluster} if self.record.binding else set()
+        return found
+
+    @property
     def evicting(self) -> bool:
         """Whether it holds quota that it is about to give back."""
         stopping = self.bound is not None and self.record is not None and self.record.life.evicted
@@ -236,7 +257,7 @@ class JobState:
     def pods_ready(self) -> bool:
         """Whether its pods are ready, as far as is known: a copy tells sooner than the record."""
         copy = self.remote
-        if copy is not None and not copy.gone:
+        if copy is not None and not copy.gone and not copy.held:
             return copy.ready
         return self.record is not None and self.record.life.pods_ready
 

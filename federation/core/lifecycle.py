@@ -20,6 +20,7 @@ from federation.core.facts import (
     RemoteJob,
     nothing_there,
 )
+from federation.core.failover import Standing
 from federation.core.plan import plan
 from federation.core.reasons import Reason
 from federation.core.stay import LifeRules
@@ -32,7 +33,7 @@ def step(
     state: JobState, event: on.Event, now: float, rules: LifeRules
 ) -> tuple[JobState, tuple[do.Effect, ...]]:
     """Apply one event and derive what is to be done. `now` is in seconds since the epoch."""
-    state = _void(_apply(state, event, now))
+    state = _elsewhere(_void(_apply(state, event, now)))
     if state.retry_at is not None and now >= state.retry_at:
         state = replace(state, retry_at=None)
     if state.busy or state.retry_at is not None:
@@ -68,8 +69,8 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return replace(state, busy=False, cannot_start=message)
         case on.QueueMoved():
             return replace(state, queued=False)
-        case on.QueueProblem(message):
-            return replace(state, queue_problem=message)
+        case on.QueueProblem(message, reason):
+            return replace(state, queue_problem=message, queue_reason=reason)
         case on.Done():
             return replace(state, busy=False, failures=0)
         case on.Failed(after):
@@ -78,6 +79,10 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return _offer_refused(state, cluster, reason, message, now)
         case on.ClusterReplaced(cluster):
             return _cluster_replaced(state, cluster)
+        case on.ClusterStood(standing):
+            return _cluster_stood(state, standing)
+        case on.CannotReach(standing):
+            return _cluster_stood(replace(state, busy=False), standing)
         case on.BindLost():
             return replace(state, busy=False, admission=None, choice=None, queued=False)
     return state  # Tick only asks for a plan
@@ -101,6 +106,14 @@ def _void(state: JobState) -> JobState:
     ):
         return state
     return replace(state, admission=None, choice=None)
+
+
+def _elsewhere(state: JobState) -> JobState:
+    """Clusters that a job has nothing to do with any more are not remembered."""
+    if not state.standings or state.standings.keys() <= (places := state.places):
+        return state
+    kept = {name: said for name, said in state.standings.items() if name in places}
+    return replace(state, standings=kept)
 
 
 def _failed(state: JobState, retry_at: float) -> JobState:
@@ -199,6 +212,15 @@ def _cluster_replaced(state: JobState, cluster: str) -> JobState:
     if copy is None:
         return state
     return replace(state, remotes={**state.remotes, cluster: replace(copy, version=0)}, shown=None)
+
+
+def _cluster_stood(state: JobState, standing: Standing) -> JobState:
+    """What could not be done there before may be possible now, or not be needed any more."""
+    before = state.standings.get(standing.cluster)
+    state = replace(state, standings={**state.standings, standing.cluster: standing})
+    if before is not None and replace(before, silent=0.0) != replace(standing, silent=0.0):
+        state = replace(state, retry_at=None)
+    return state
 
 
 def _offer_refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from federation.core import effects as do
+from federation.core import loss, returning
 from federation.core.bookkeeping import deactivated_by_queue, expires_at
 from federation.core.bound import Plan, plan_bound, remove
 from federation.core.facts import (
@@ -12,7 +13,6 @@ from federation.core.facts import (
     JobState,
     LocalJob,
     Record,
-    RemoteJob,
     nothing_there,
 )
 from federation.core.reasons import Reason
@@ -27,13 +27,17 @@ def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
     state = replace(state, due=None)
     local, record = state.local, state.record
     if local is None or local.terminating:
-        return _leave(state)
-    strays = _strays(state)
-    removals = tuple(remove(copy) for copy in strays if not copy.terminating)
-    if removals:
+        return _leave(state, rules)
+    strays = returning.strays(state)
+    if record is not None:
+        copy = returning.result(state, local, record, strays)
+        if copy is not None:
+            return state, returning.take_over(local, copy)
+    if removals := tuple(map(remove, returning.to_remove(state, strays))):
         return state, removals
+    blocked = returning.blocking(state, strays, rules.timings)
     if record is None:
-        return state, () if strays or local.finished else (do.CreateWorkload(),)
+        return state, () if blocked or local.finished else (do.CreateWorkload(),)
     if state.queued and (record.finished or local.finished or local.problem):
         return replace(state, queued=False), (do.Dequeue(),)
     if record.finished:
@@ -44,35 +48,33 @@ def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
         return plan_bound(state, local, record, now, rules)
     if local.problem:
         return _waiting(state, record, (Reason.MISCONFIGURED, local.problem), now)
-    if strays:  # a copy of an earlier attempt is still stopping: nothing may start before
+    if blocked:  # a copy of an earlier attempt may still run: nothing may start before
         return state, ()
     return _unbound(state, local, record, now, rules)
 
 
-def _strays(state: JobState) -> list[RemoteJob]:
-    """Copies that exist and do not belong to the binding."""
-    current = state.remote
-    return [copy for copy in state.remotes.values() if not copy.gone and copy is not current]
-
-
-def _leave(state: JobState) -> Plan:
-    """The job is deleted on the management cluster: remove its copies, then forget it."""
+def _leave(state: JobState, rules: LifeRules) -> Plan:
+    """The job is deleted on the management cluster: remove its copies, then forget it. One that
+    cannot be reached and is certainly stopped is not waited for: it is an orphan when it is seen.
+    """
     live = [copy for copy in state.remotes.values() if not copy.gone]
-    removals = tuple(remove(copy) for copy in live if not copy.terminating)
-    if removals or live:
+    there = [copy for copy in live if loss.reached(state, copy.cluster)]
+    removals = tuple(remove(copy) for copy in there if not copy.terminating)
+    away = [copy for copy in live if copy not in there]
+    if removals or there or returning.blocking(state, away, rules.timings):
         return state, removals
     if state.local is not None:
         return (replace(state, queued=False), (do.Dequeue(),)) if state.queued else (state, ())
     if state.record is not None:
         return state, (do.DeleteWorkload(),)
-    return state, (do.Forget(),)
+    return replace(state, remotes={}), (do.Forget(),)
 
 
 def _finished(
     state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules
 ) -> Plan:
     copy = state.remote
-    if copy and not copy.gone and not copy.terminating:
+    if copy and not (copy.gone or copy.terminating) and loss.reached(state, copy.cluster):
         return state, (remove(copy),)
     if not local.finished:  # it could not be started: without its record it would begin anew
         return state, ()
@@ -111,7 +113,7 @@ def _unbound(
     if state.queue_problem:
         if state.queued:
             return replace(state, queued=False), (do.Dequeue(),)
-        return _waiting(state, record, (Reason.INADMISSIBLE, state.queue_problem), now)
+        return _waiting(state, record, (state.queue_reason, state.queue_problem), now)
     if judged.effects:
         return state, judged.effects
     if record.life.requeued or not record.life.requeue.over(now):

@@ -14,6 +14,7 @@ from federation.core.backoff import spread
 from federation.core.checks import CheckState, standing, synced
 from federation.core.controls import Deactivate, Evict, Life, Readmit, Release, Why, control
 from federation.core.facts import JobState, LocalJob, Record, RemoteJob
+from federation.core.failover import DEFAULT, Timings
 from federation.core.policies import PodsReady, Retention
 
 READY_NOTE_S = 20.0
@@ -28,12 +29,14 @@ Behind = Callable[[LocalJob, RemoteJob], bool]
 class LifeRules:
     """What the shell settles once. `behind` is the job kind's comparison of two statuses.
 
-    `pods_ready` is None where nobody waits for pods to be ready.
+    `pods_ready` is None where nobody waits for pods to be ready. `timings` are those of the leases
+    of clusters.
     """
 
     behind: Behind
     pods_ready: PodsReady | None = None
     retention: Retention = field(default_factory=Retention)
+    timings: Timings = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,11 @@ def judge(
 def life_of(state: JobState, record: Record) -> Life:
     """The life of a job: what its record says, its queues, and the pods of its copy.
 
-    Pods of a copy that has not been seen count as ready: no limit passes by what is not known.
+    Pods of a copy that has not been seen count as ready, and so do those of one that is held: no
+    limit passes by what is not known, nor because a lease ended.
     """
     life, queues, copy = record.life, state.queues, state.remote
-    unknown = copy is None or copy.gone
+    unknown = copy is None or copy.gone or bool(copy.held)
     life = replace(
         life,
         reserved=record.binding is not None,
@@ -123,7 +127,7 @@ def _unready(state: JobState, record: Record, rules: LifeRules) -> tuple[do.Effe
     copy = state.remote
     if rules.pods_ready is None or not (record.admitted and record.life.pods_ready):
         return ()
-    lost = copy is not None and not copy.gone and not copy.ready
+    lost = copy is not None and not (copy.gone or copy.ready or copy.held)
     return (do.SetPodsReady(False),) if lost else ()
 
 

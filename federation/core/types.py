@@ -21,6 +21,7 @@ from federation.core.policies import (
     QueueingStrategy,
     StopPolicy,
 )
+from federation.core.wishes import NO_WISHES, Wishes
 
 
 class FlavorResource(NamedTuple):
@@ -85,6 +86,8 @@ class ClusterQueue:
     """admissionScope UsageBasedAdmissionFairSharing: LocalQueues take turns by what they used."""
     preemptible: bool | None = None
     """Whether its workloads may be preempted, if they and their LocalQueue say nothing."""
+    wishes: Wishes = NO_WISHES
+    """What happens to its workloads when their cluster is lost, likewise."""
     terminating: bool = False
     """It is being deleted, and admits nothing more."""
 
@@ -119,6 +122,7 @@ class LocalQueue:
     stop: StopPolicy = StopPolicy.NONE
     fair_weight: float = 1.0
     preemptible: bool | None = None
+    wishes: Wishes = NO_WISHES
     used: UsageState | None = field(default=None, compare=False)
     """What its status says it used, for who knows nothing better; no part of what it is."""
 

@@ -8,10 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from federation.api.convert import preemptible
+from federation.api.disconnect import read_wishes
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob
+from federation.core.failover import OnDisconnect
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
@@ -25,6 +27,7 @@ from federation.jobs.mirror import (
     copy_metadata,
     copy_spec,
     mirrored_attempt,
+    mirrored_epoch,
     without_controller_labels,
 )
 from federation.jobs.pods import PodDefaults, pod_set
@@ -115,7 +118,8 @@ def local_job(job: Json, defaults: PodDefaults | None = None) -> LocalJob:
     """Facts of a Job on the management cluster. `defaults` are those of its namespace there."""
     meta, spec, status = job["metadata"], job["spec"], job.get("status") or {}
     labels = meta.get("labels") or {}
-    problem = _management_problem(spec) or pods_problem(job, defaults)
+    wishes = read_wishes(job)
+    problem = _management_problem(spec) or pods_problem(job, defaults) or wishes.problem
     sets: tuple[PodSet, ...] = ()
     with suppress(QuantityError):  # told in `problem`
         sets = pod_sets(job, defaults)
@@ -135,6 +139,8 @@ def local_job(job: Json, defaults: PodDefaults | None = None) -> LocalJob:
         pod_sets=sets,
         status=status,
         preemptible=preemptible(job),
+        wishes=wishes,
+        grace_s=template.grace_seconds(spec["template"]),
     )
 
 
@@ -177,7 +183,7 @@ def remote_manifest(
 def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
     """Facts of a copy on a worker."""
     meta, status = job["metadata"], job.get("status") or {}
-    annotations = meta.get("annotations") or {}
+    annotations, wishes = meta.get("annotations") or {}, read_wishes(job)
     refusal = annotations.get(Mirror.REFUSED.value, "")
     reason, _, message = refusal.partition(": ")
     return RemoteJob(
@@ -196,6 +202,10 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         terminating="deletionTimestamp" in meta,
         finished=finished(status),
         gone=gone,
+        epoch=mirrored_epoch(job),
+        held=annotations.get(Mirror.HELD.value, ""),
+        policy=wishes.policy or OnDisconnect.STOP,
+        rerun_after=wishes.rerun_after,
         status=status,
     )
 
@@ -235,13 +245,17 @@ def merge_status(local: Mapping[str, Any], remote: Mapping[str, Any]) -> Json:
     """The status the local Job should have: the copy's, as far as Kubernetes lets it be written.
 
     Kubernetes forbids changing startTime while unsuspended and lowering succeeded or failed; a
-    moved Job therefore shows the larger counts. Pods that the worker has yet to count are its
-    controller's own bookkeeping and stay there.
+    moved Job therefore shows the larger counts, one that goes on after it was held its first start,
+    and one whose result is that of an earlier attempt does not end before it started. Pods that
+    the worker has yet to count are its controller's own bookkeeping and stay there.
     """
     merged = dict(remote)
     merged.pop("uncountedTerminatedPods", None)
     if local.get("startTime"):
         merged["startTime"] = local["startTime"]
+        ended = merged.get("completionTime")
+        if ended and timestamp(ended) < timestamp(local["startTime"]):
+            merged["completionTime"] = local["startTime"]
     for field in ("succeeded", "failed"):
         most = max(local.get(field, 0), remote.get(field, 0))
         if most:

@@ -6,10 +6,12 @@ A copy keeps namespace and name. Ownership is proved by origin and local UID, ne
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from federation.api.disconnect import write_disconnect
 from federation.api.names import Label, Mirror
+from federation.core.wishes import Disconnect
 
 Json = dict[str, Any]
 
@@ -25,7 +27,7 @@ class Identity:
     """Who a copy belongs to. `origin` is the UUID of this management cluster's manager.
 
     `queued_at` is the creation time of the local object (RFC 3339) and `priority` the effective
-    one: the agent orders by them.
+    one: the agent orders by them. `disconnect` is what it does when it is cut off.
     """
 
     origin: str
@@ -34,6 +36,7 @@ class Identity:
     epoch: int
     queued_at: str
     priority: int
+    disconnect: Disconnect = field(default_factory=Disconnect)
 
     def annotations(self) -> dict[str, str]:
         """As written on the copy."""
@@ -43,6 +46,7 @@ class Identity:
             Mirror.EPOCH.value: str(self.epoch),
             Mirror.QUEUED_AT.value: self.queued_at,
             Mirror.PRIORITY.value: str(self.priority),
+            **write_disconnect(self.disconnect),
         }
 
 

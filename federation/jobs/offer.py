@@ -15,9 +15,10 @@ from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.effects import VOID
 from federation.core.facts import Record
+from federation.core.failover import OnDisconnect
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.types import PodSetAssignment
-from federation.jobs import batch_job, template
+from federation.jobs import batch_job, template, token
 from federation.jobs.mirror import Identity
 
 Json = dict[str, Any]
@@ -30,9 +31,15 @@ def copy_of(
     *,
     vendors: Vendors = VENDORS,
     void: bool = False,
+    most_grace_s: float | None = None,
 ) -> Json:
-    """The body to create on the cluster."""
+    """The body to create on the cluster. With `most_grace_s` pods get no more time than that to end
+    where they have to stop when the cluster is lost.
+    """
     body = batch_job.remote_manifest(job, identity, record.admission, vendors)
+    token.add(body["spec"]["template"], identity)
+    if most_grace_s is not None and identity.disconnect.policy is OnDisconnect.STOP:
+        template.limit_grace(body["spec"]["template"], int(most_grace_s))
     for assignment in _assignments(record):
         template_before = body["spec"]["template"]
         body["spec"]["template"] = template.started(template_before, assignment, _updates(record))

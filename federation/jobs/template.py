@@ -31,6 +31,18 @@ PLACES = (
 _OF_SCHEDULERS = (Pin.SEAT.value, "hami.io/vgpu-", "hami.io/bind-")
 
 
+def grace_seconds(template: Json) -> int:
+    """How long its pods may take to end when they are told to; Kubernetes' default is 30 s."""
+    said = (template.get("spec") or {}).get("terminationGracePeriodSeconds")
+    return 30 if said is None else int(said)
+
+
+def limit_grace(template: Json, most_s: int) -> None:
+    """Shorten in place how long pods may take to end."""
+    if grace_seconds(template) > most_s:
+        template["spec"]["terminationGracePeriodSeconds"] = most_s
+
+
 def additions(
     assignment: PodSetAssignment,
     flavors: Iterable[ResourceFlavor],

@@ -208,6 +208,7 @@ def copy(cluster: str = "a", attempt: int = 1, **more: Any) -> RemoteJob:
         "uid": f"copy-{cluster}-{attempt}",
         "version": 30,
         "suspended": True,
+        "epoch": 1,
         **more,
     }
     return RemoteJob(cluster=cluster, attempt=attempt, **fields)

@@ -695,11 +695,13 @@ class World:
         now = self._stamp()
         waits = self.rules.pods_ready is not None
         match effect:
+            case do.Rebind(epoch):
+                return records.rebind_patch(record, epoch)
             case do.Admit(cluster):
                 ready = state.pods_ready if waits else None
                 own = self._queues().own_check
                 return records.admit_patch(record, cluster, own, ready, now)
-            case do.FinishWorkload(reason):
+            case do.FinishWorkload(reason, _):
                 return records.finish_patch(record, reason, "", now, waits and reason == "Complete")
             case do.Evict():
                 return departure.evict_patch(record, effect, now)

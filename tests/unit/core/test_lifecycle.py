@@ -107,15 +107,15 @@ PHASES: dict[str, tuple[JobState, Effects]] = {
     ),
     "ended there": (
         known(STARTED, ADMITTED, copy(suspended=False, finished="Complete", status=DONE)),
-        (do.SyncStatus("a"), do.FinishWorkload("Complete")),
+        (do.SyncStatus("a"), do.FinishWorkload("Complete", "a")),
     ),
     "ended there before it was seen running": (
         known(local(), record("a", 1), copy(suspended=False, finished="Failed", status=DONE)),
-        (do.Admit("a"), do.SetSuspend(False), do.SyncStatus("a"), do.FinishWorkload("Failed")),
+        (do.Admit("a"), do.SetSuspend(False), do.SyncStatus("a"), do.FinishWorkload("Failed", "a")),
     ),
     "ended there and deleted there": (
         known(STARTED, ADMITTED, copy(finished="Complete", status=DONE, gone=True)),
-        (do.SyncStatus("a"), do.FinishWorkload("Complete")),
+        (do.SyncStatus("a"), do.FinishWorkload("Complete", "a")),
     ),
     "ended here, the record not": (
         known(replace(STARTED, finished="Complete"), ADMITTED),
@@ -374,7 +374,7 @@ def test_the_whole_life() -> None:
     assert effects == ()
     ended = copy(suspended=False, version=32, finished="Complete", status=DONE)
     state, effects = go(state, on.RemoteSeen(ended))
-    assert effects == (do.SyncStatus("a"), do.FinishWorkload("Complete"))
+    assert effects == (do.SyncStatus("a"), do.FinishWorkload("Complete", "a"))
     done = local(suspended=False, version=12, finished="Complete", status=DONE)
     state, effects = go(
         state,

@@ -110,7 +110,7 @@ LEAVING: dict[str, tuple[JobState, Effects]] = {
     ),
     "it ended before it was stopped: the result wins": (
         known(STARTED, evicted(), copy(suspended=False, finished="Complete")),
-        (do.FinishWorkload("Complete"),),
+        (do.FinishWorkload("Complete", "a"),),
     ),
     "told to leave before the offer was answered": (
         known(local(), but(record("a", 1), evicted="Preempted"), copy()),
@@ -418,7 +418,9 @@ def test_readiness_is_noted_late() -> None:
     assert planned(state, NOW + READY_NOTE_S - 0.1) == ()
     assert planned(state, NOW + READY_NOTE_S) == (do.SetPodsReady(True),)
     ended = replace(RUNNING, finished="Complete")
-    assert planned(known(STARTED, ADMITTED, ended), NOW + 60) == (do.FinishWorkload("Complete"),)
+    assert planned(known(STARTED, ADMITTED, ended), NOW + 60) == (
+        do.FinishWorkload("Complete", "a"),
+    )
 
 
 def test_recovery_is_noted_at_once() -> None:

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from federation.core.failover import OnDisconnect
+from federation.core.wishes import Disconnect
 from federation.jobs import batch_job
 from federation.jobs.mirror import Identity, mirrored_attempt, mirrored_priority
 
 Json = dict[str, Any]
 
-IDENTITY = Identity("origin-1", "uid-1", 3, 7, "2026-01-01T00:00:00Z", -5)
+KEPT = Disconnect(OnDisconnect.KEEP, 90.0)
+IDENTITY = Identity("origin-1", "uid-1", 3, 7, "2026-01-01T00:00:00Z", -5, KEPT)
 
 JOB: Json = {
     "apiVersion": "batch/v1",
@@ -89,6 +92,8 @@ COPY: Json = {
             "fedq.io/epoch": "7",
             "fedq.io/queued-at": "2026-01-01T00:00:00Z",
             "fedq.io/priority": "-5",
+            "fedq.io/on-disconnect": "keep",
+            "fedq.io/rerun-after": "90",
         },
     },
     "spec": {

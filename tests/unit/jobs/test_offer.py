@@ -65,7 +65,7 @@ def test_additions_of_checks() -> None:
     )
     template = copy_of(job(), IDENTITY, held(*updates))["spec"]["template"]
     assert template["metadata"]["labels"] == {"a": "b"}
-    assert template["metadata"]["annotations"] == {"note": "x"}
+    assert template["metadata"]["annotations"]["note"] == "x"
     assert template["spec"]["nodeSelector"] == {"pool": "p"}
 
 

@@ -1,0 +1,38 @@
+"""The token by which the pods of a job prove which attempt they are (tier C).
+
+It is in the environment of every container and, for the downward API, in annotations of the pods.
+What an attempt writes carries its number, and a store refuses a number lower than the highest it
+has seen: so a copy that should be dead, and does not know it, spoils nothing. The number stays the
+same when a copy goes on after it was held or adopted. A guard on the node finds by the same names
+the processes that it has to end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from federation.api.names import Mirror, Token
+from federation.jobs.mirror import Identity
+
+Json = dict[str, Any]
+
+
+def add(template: Json, identity: Identity) -> None:
+    """Write the token into a pod template. Variables that the user has set are the user's."""
+    meta = template.setdefault("metadata", {})
+    notes = {
+        Mirror.ATTEMPT.value: str(identity.attempt),
+        Mirror.LOCAL_UID.value: identity.local_uid,
+    }
+    meta["annotations"] = {**(meta.get("annotations") or {}), **notes}
+    given = {
+        Token.ATTEMPT.value: str(identity.attempt),
+        Token.JOB_UID.value: identity.local_uid,
+        Token.ON_DISCONNECT.value: identity.disconnect.policy.value,
+    }
+    for part in ("initContainers", "containers"):
+        for container in template["spec"].get(part) or ():
+            known = container.get("env") or []
+            names = {variable["name"] for variable in known}
+            added = [{"name": n, "value": v} for n, v in given.items() if n not in names]
+            container["env"] = [*known, *added]

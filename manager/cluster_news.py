@@ -1,0 +1,157 @@
+"""What comes from worker clusters, brought to the jobs that are there: copies, inventories, and how
+the clusters stand.
+
+Standings come again and again. Jobs hear what is new of them, and how long the silence lasts only
+where that matters. What lets a job run elsewhere is told to so many jobs in a second, those of the
+highest priority first: a lost cluster must not become a storm on the management API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from federation.api.names import ActiveReason
+from federation.core import events as on
+from federation.core.facts import JobState, RemoteJob
+from federation.core.failover import Standing, Timings
+from federation.core.loss import may_rerun, waits_for_time
+from manager.link import ClusterLink
+from manager.protocol import Copy, DeleteCopy, News, Result
+from manager.reruns import Reruns
+
+log = structlog.get_logger(__name__)
+
+_CUT_OFF = frozenset(
+    {
+        ActiveReason.BAD_KUBE_CONFIG,
+        ActiveReason.INSECURE_KUBE_CONFIG,
+        ActiveReason.CLIENT_CONNECTION_FAILED,
+        ActiveReason.WORKER_UNAVAILABLE,
+    }
+)
+"""Why nothing can be done on a cluster; with any other problem it is tried."""
+
+Feed = Callable[[str, on.Event], None]
+Start = Callable[[str, Coroutine[Any, Any, None]], None]
+
+
+class ClusterNews:
+    """One per controller, whose `states` it reads. `start` runs a task for a job (UID)."""
+
+    def __init__(
+        self, states: dict[str, JobState], feed: Feed, start: Start, timings: Timings
+    ) -> None:
+        self._states, self._feed, self._start = states, feed, start
+        self._timings = timings
+        self._standings: dict[str, Standing] = {}
+        self._there: dict[str, set[str]] = {}
+        """UIDs of the jobs that each cluster matters to."""
+        self._reruns = Reruns(self._rerun)
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        self._reruns.close()
+
+    # Which jobs are where
+
+    def moved(self, uid: str, before: JobState, after: JobState) -> None:
+        """A job changed. It is told what is known of each cluster that is new to it."""
+        if before.record is not after.record or before.remotes is not after.remotes:
+            was, now = before.places, after.places
+            for cluster in was - now:
+                self._there.get(cluster, set()).discard(uid)
+            for cluster in now - was:
+                self._there.setdefault(cluster, set()).add(uid)
+        for cluster in after.places - after.standings.keys():
+            if (standing := self._standings.get(cluster)) is not None:
+                self._tell(uid, after, standing)
+
+    def _jobs(self, cluster: str) -> Iterator[tuple[str, JobState]]:
+        for uid in list(self._there.get(cluster, ())):
+            if (state := self._states.get(uid)) is not None:
+                yield uid, state
+
+    # How clusters stand
+
+    def stood(self, standing: Standing) -> None:
+        """How a cluster stands now. `reachable` is known here, whatever it says."""
+        name = standing.cluster
+        known = self._standings.get(name)
+        standing = replace(standing, reachable=known.reachable if known else True)
+        self._standings[name] = standing
+        new = known is None or replace(known, silent=0.0) != replace(standing, silent=0.0)
+        for uid, state in self._jobs(name):
+            if new or waits_for_time(state):
+                self._tell(uid, state, standing)
+
+    def _tell(self, uid: str, state: JobState, standing: Standing) -> None:
+        """Tell a job, later if that makes it run elsewhere."""
+        bound = state.bound
+        moves = bound is not None and bound.cluster == standing.cluster
+        if moves and bound is not None and may_rerun(bound, standing, self._timings):
+            record, local = state.record, state.local
+            priority = record.priority if record else 0
+            self._reruns.put(uid, standing.cluster, priority, local.created if local else 0.0)
+        elif standing != state.standings.get(standing.cluster):
+            self._feed(uid, on.ClusterStood(standing))
+
+    def _rerun(self, uid: str, cluster: str) -> None:
+        """It is the turn of a job whose cluster is lost, if it still is."""
+        if uid in self._states and cluster in self._states[uid].places:
+            self._feed(uid, on.ClusterStood(self._standings[cluster]))
+
+    def _reach(self, cluster: str, *, reachable: bool) -> None:
+        known = self._standings.get(cluster) or Standing(cluster)
+        self._standings[cluster] = replace(known, reachable=reachable)
+        for uid, state in self._jobs(cluster):
+            told = state.standings.get(cluster)
+            if told is None or told.reachable != reachable:
+                self._feed(uid, on.ClusterStood(replace(told or known, reachable=reachable)))
+
+    # What is on clusters
+
+    def replaced(self, cluster: str) -> None:
+        """A cluster is reached anew; its first inventory follows."""
+        for uid, state in self._jobs(cluster):
+            if cluster in state.remotes:
+                self._feed(uid, on.ClusterReplaced(cluster))
+        self._reach(cluster, reachable=True)
+
+    def take(self, link: ClusterLink, news: News) -> None:
+        """What the worker of a cluster saw."""
+        reachable = news.health.reason not in _CUT_OFF
+        known = self._standings.get(link.name)
+        if reachable != (known.reachable if known else True):
+            self._reach(link.name, reachable=reachable)
+        for copy in news.copies:
+            self._see_copy(link, copy)
+        if news.inventory is not None:
+            self._check_inventory(link, news.inventory.local_uids, news.inventory.version)
+
+    def _see_copy(self, link: ClusterLink, copy: Copy) -> None:
+        remote = copy.remote
+        if remote.gone or remote.finished:
+            link.ledger.ended(copy.local_uid, remote.version)
+        if copy.local_uid in self._states:
+            self._feed(copy.local_uid, on.RemoteSeen(remote))
+        elif not remote.gone and not remote.terminating:
+            log.info("orphan.removed", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
+            self._start("", _remove_orphan(link, remote))
+
+    def _check_inventory(self, link: ClusterLink, present: frozenset[str], version: int) -> None:
+        concerned = dict(self._jobs(link.name))
+        for uid in concerned.keys() - present:
+            self._feed(uid, on.RemoteAbsent(link.name, version))
+
+
+async def _remove_orphan(link: ClusterLink, remote: RemoteJob) -> None:
+    """Delete a copy whose local job is gone. If it cannot be done now, it comes again with the
+    next inventory or event of that copy.
+    """
+    outcome = await link.command(DeleteCopy(remote.key, remote.uid, None, remote.running))
+    if outcome.result not in (Result.OK, Result.ABSENT):
+        log.warning("orphan.kept", cluster=link.name, job=str(remote.key), why=outcome.message)

@@ -1,0 +1,122 @@
+"""Carries out effects on worker clusters: offers, adoptions, removals, by commands to their links.
+
+What cannot be done because there is no link is not tried again and again: the job is told that the
+cluster cannot be reached, and its plan is made again when that changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from federation.api.names import Option
+from federation.core import effects as do
+from federation.core import events as on
+from federation.core.facts import JobState, LocalJob, Record
+from federation.core.loss import standing_of
+from federation.core.stay import checked
+from federation.core.wishes import Disconnect
+from federation.edge.kube import KubeClient
+from federation.edge.resources import JOBS, Json
+from federation.jobs.mirror import Identity
+from federation.jobs.offer import copy_of, start_problem
+from manager.clusters import Clusters
+from manager.controller import Controller
+from manager.link import ClusterLink
+from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
+from manager.protocol import AdoptCopy, CreateCopy, DeleteCopy, Outcome, Result
+
+
+class Orders:
+    """One per manager. Raises Again and Ended; see `manager.outcomes`."""
+
+    def __init__(
+        self, client: KubeClient, controller: Controller, clusters: Clusters, origin: str
+    ) -> None:
+        self._client, self._controller = client, controller
+        self._clusters, self._origin = clusters, origin
+
+    def _link(self, state: JobState, cluster: str) -> ClusterLink:
+        link = self._clusters.links.get(cluster)
+        if link is None:
+            cut = replace(standing_of(state, cluster), reachable=False)
+            raise Ended(on.CannotReach(cut))
+        return link
+
+    async def offer(self, uid: str, state: JobState, offer: do.Offer) -> None:
+        """Create the copy."""
+        local, record = facts(state)
+        link = self._link(state, offer.cluster)
+        body = await self._copy(uid, local, record, offer)
+        latest = self._controller.states.get(uid) or JobState()
+        if not offer.void and not checked(latest, latest.record or record):
+            raise Again("", AFTER_CONFLICT_S)  # a check has changed its mind meanwhile
+        outcome = await link.command(CreateCopy(local.key, uid, offer.attempt, body))
+        if outcome.result is Result.REFUSED:
+            link.ledger.ended(uid, 0)
+            raise Ended(on.OfferRefused(offer.cluster, outcome.reason, outcome.message))
+        _check(outcome)
+        if outcome.remote is not None:
+            link.ledger.created(uid, outcome.remote.version)
+            self._controller.feed(uid, on.RemoteSeen(outcome.remote))
+
+    async def _copy(self, uid: str, local: LocalJob, record: Record, offer: do.Offer) -> Json:
+        job = await self.job_body(uid, local)
+        bound = record.binding
+        identity = Identity(
+            origin=self._origin,
+            local_uid=uid,
+            attempt=offer.attempt,
+            epoch=bound.epoch if bound else 0,
+            queued_at=job["metadata"]["creationTimestamp"],
+            priority=record.priority,
+            disconnect=Disconnect(bound.policy, bound.rerun_after) if bound else Disconnect(),
+        )
+        if not offer.void and (problem := start_problem(job, record)):
+            raise Ended(on.CannotStart(problem))
+        vendors = self._controller.policies.resources.vendors
+        views = self._controller.views
+        most = views.timings.kill if views.clamp_grace else None
+        body = copy_of(job, identity, record, vendors=vendors, void=offer.void, most_grace_s=most)
+        if not views.preemptible(local):  # its queues here may have said it
+            body["metadata"]["annotations"][Option.NON_PREEMPTIBLE.value] = "true"
+        return body
+
+    async def job_body(self, uid: str, local: LocalJob) -> Json:
+        """The whole Job, read again if it is not in memory any more."""
+        job = self._controller.body(uid)
+        if job is None:
+            job = await self._client.get(JOBS, local.key.name, local.key.namespace)
+            if job["metadata"]["uid"] != uid:
+                raise Again("the job was replaced", AFTER_CONFLICT_S)
+        return job
+
+    async def adopt(self, uid: str, state: JobState, effect: do.Adopt) -> None:
+        """Raise the epoch of the copy."""
+        link = self._link(state, effect.cluster)
+        copy = state.remotes[effect.cluster]
+        outcome = await link.command(AdoptCopy(copy.key, effect.uid, effect.epoch))
+        if outcome.remote is not None:
+            self._controller.feed(uid, on.RemoteSeen(outcome.remote))
+        if outcome.result is Result.ABSENT:
+            self._controller.feed(uid, on.RemoteAbsent(effect.cluster, copy.version))
+        else:
+            _check(outcome)
+
+    async def remove(self, uid: str, state: JobState, effect: do.RemoveRemote) -> None:
+        """Delete the copy."""
+        link = self._link(state, effect.cluster)
+        copy = state.remotes[effect.cluster]
+        command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait)
+        outcome = await link.command(command)
+        if outcome.remote is not None:
+            self._controller.feed(uid, on.RemoteSeen(outcome.remote))
+        if outcome.result is Result.ABSENT:
+            self._controller.feed(uid, on.RemoteAbsent(effect.cluster, copy.version))
+            link.ledger.ended(uid, copy.version)
+        else:
+            _check(outcome)
+
+
+def _check(outcome: Outcome) -> None:
+    if outcome.result is not Result.OK:
+        raise Again(outcome.message)
