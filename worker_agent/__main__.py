@@ -35,7 +35,7 @@ from worker_agent.deadline_file import DeadlineFile
 from worker_agent.device_limits import limit_store
 from worker_agent.epochs import Epochs
 from worker_agent.gates import Gates
-from worker_agent.heartbeat import Heartbeat, ReplacedError
+from worker_agent.heartbeat import Beat, Heartbeat, ReplacedError
 from worker_agent.nodes import Nodes
 from worker_agent.pins import Pins
 from worker_agent.pulse import Pulse
@@ -50,11 +50,14 @@ log = structlog.get_logger(__name__)
 async def run(
     client: KubeClient,
     heartbeat: Heartbeat,
-    pulse: Pulse,
     settings: AgentSettings,
     rules: Settings,
+    beat: Beat | None = None,
 ) -> None:
-    """Read everything, then decide, until cancelled."""
+    """Read everything, then decide, until cancelled. `beat` runs the heartbeat; without it, that is
+    done in the loop of the caller.
+    """
+    beat = beat or heartbeat.beat
     cluster = settings.cluster
     agent: Agent | None = None
 
@@ -72,7 +75,7 @@ async def run(
     take_over = Takeover(Epochs(client), reporter)
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(vital(pulse.run(take_over, agent.lease_changed), "heartbeat"))
+        tasks.create_task(vital(beat(take_over, agent.lease_changed), "heartbeat"))
         tasks.create_task(vital(agent.nodes.run(), "nodes"))
         tasks.create_task(vital(catalog.claims.run(), "claims"))
         for informer in informers:
@@ -139,8 +142,8 @@ async def _main(settings: AgentSettings, rules: Settings) -> None:
             lease, settings.cluster, f"agent-{uuid.uuid4()}", file=_file(settings)
         )
         settle_memory()
-        pulse = Pulse(heartbeat, lease)
-        task = asyncio.create_task(run(client, heartbeat, pulse, settings, rules))
+        beat = Pulse(heartbeat, lease).beat
+        task = asyncio.create_task(run(client, heartbeat, settings, rules, beat))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         await task

@@ -8,7 +8,7 @@ that the Lease says. The Lease is made by the manager, never here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,6 +35,10 @@ ATTEMPTS = 3
 TakeOver = Callable[[int], Awaitable[int]]
 """Brings this cluster into an epoch, or a higher one that it was in already; returns which. After
 that no copy of a lower one is started. Raises ApiError."""
+
+
+Beat = Callable[[TakeOver, Callable[[], None]], Coroutine[Any, Any, None]]
+"""Runs a heartbeat: given what brings the cluster into an epoch, and who hears of changes."""
 
 
 class ReplacedError(RuntimeError):
@@ -66,8 +70,9 @@ class Heartbeat:
         self.on_change: Callable[[], None] = lambda: None
         self.take_over: TakeOver = _taken
 
-    async def run(self) -> None:
-        """Renew until cancelled. Raises ReplacedError."""
+    async def beat(self, take_over: TakeOver, on_change: Callable[[], None]) -> None:
+        """Renew until cancelled; see Beat. Raises ReplacedError."""
+        self.take_over, self.on_change = take_over, on_change
         while True:
             pause = await self.renew()
             await asyncio.sleep(pause)  # the period of the protocol

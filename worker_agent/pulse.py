@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from federation.edge.kube import KubeClient
 from worker_agent.heartbeat import Heartbeat, TakeOver
@@ -21,20 +22,18 @@ class Pulse:
     def __init__(self, heartbeat: Heartbeat, client: KubeClient) -> None:
         self._heartbeat, self._client = heartbeat, client
 
-    async def run(self, take_over: TakeOver, on_change: Callable[[], None]) -> None:
-        """Renew until cancelled. `take_over` and `on_change` are called in the loop of the caller.
+    async def beat(self, take_over: TakeOver, on_change: Callable[[], None]) -> None:
+        """Renew until cancelled; see Beat. Both arguments are called in the loop of the caller.
         Raises what the heartbeat raises.
         """
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        heartbeat = self._heartbeat
 
         async def taken(epoch: int) -> int:
             asked = asyncio.run_coroutine_threadsafe(_awaited(take_over, epoch), loop)
             return await asyncio.wrap_future(asked)
 
-        heartbeat.take_over = taken
-        heartbeat.on_change = lambda: _tell(loop, on_change)
-        inside = _Inside(heartbeat, self._client, lambda: _tell(loop, ended.set))
+        beat = self._heartbeat.beat(taken, lambda: _tell(loop, on_change))
+        inside = _Inside(beat, self._client, lambda: _tell(loop, ended.set))
         inside.start()
         try:
             await ended.wait()
@@ -58,13 +57,13 @@ class _Inside(threading.Thread):
     """The thread. `error` is what ended it, if nobody stopped it."""
 
     def __init__(
-        self, heartbeat: Heartbeat, client: KubeClient, on_end: Callable[[], None]
+        self, beat: Coroutine[Any, Any, None], client: KubeClient, on_end: Callable[[], None]
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self.error: BaseException | None = None
-        self._heartbeat, self._client, self._on_end = heartbeat, client, on_end
+        self._client, self._on_end = client, on_end
         self._loop = asyncio.new_event_loop()
-        self._task = self._loop.create_task(self._beat())
+        self._task = self._loop.create_task(self._through(beat))
 
     def run(self) -> None:
         try:
@@ -82,8 +81,8 @@ class _Inside(threading.Thread):
         with suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._task.cancel)
 
-    async def _beat(self) -> None:
+    async def _through(self, beat: Coroutine[Any, Any, None]) -> None:
         try:
-            await self._heartbeat.run()
+            await beat
         finally:
             await self._client.aclose()

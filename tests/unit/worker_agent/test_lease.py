@@ -421,7 +421,7 @@ async def test_renewals_go_on_while_the_agent_is_busy() -> None:
     heartbeat = Heartbeat(client, "a", "agent-1")
     changes: list[float] = []
     task = asyncio.create_task(
-        Pulse(heartbeat, client).run(management.taken, lambda: changes.append(time.monotonic()))
+        Pulse(heartbeat, client).beat(management.taken, lambda: changes.append(time.monotonic()))
     )
     await until(lambda: heartbeat.lease.deadline is not None)
     before = heartbeat.lease
@@ -441,7 +441,7 @@ async def test_the_agent_ends_with_its_heartbeat() -> None:
     client = management.client()
     first = Heartbeat(client, "a", "agent-1")
     management.write(**{"fedq.io/renew-seconds": "0.2"})
-    task = asyncio.create_task(Pulse(first, client).run(management.taken, lambda: None))
+    task = asyncio.create_task(Pulse(first, client).beat(management.taken, lambda: None))
     await until(lambda: first.lease.deadline is not None)
     await management.agent("agent-2").renew()
     with pytest.raises(ReplacedError):
