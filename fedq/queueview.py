@@ -1,9 +1,8 @@
-"""ClusterQueues and clusters as people see them. Pure."""
+"""ClusterQueues as people see them. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ from federation.api.record import find
 from federation.core.quantity import format_quantity, parse_quantity
 from federation.core.quota import quotas_of
 from federation.core.types import ClusterQueue
-from fedq.jobview import JobState, JobView
 
 Json = dict[str, Any]
 
@@ -41,19 +39,6 @@ class QueueView:
     admitted: int
     usage: list[QuotaView]
     problem: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterView:
-    """A worker cluster. `renewed` is when its agent last renewed its Lease, by its own clock."""
-
-    name: str
-    connected: str
-    reason: str
-    message: str
-    renewed: str
-    offered: int
-    running: int
 
 
 def queue_view(obj: Json) -> QueueView:
@@ -87,36 +72,3 @@ def _usage(queue: ClusterQueue, reserved: Sequence[Json]) -> list[QuotaView]:
             QuotaView(key.flavor, key.resource, *(format_quantity(key.resource, n) for n in texts))
         )
     return rows
-
-
-def cluster_views(
-    clusters: Iterable[Json], leases: Iterable[Json], jobs: Iterable[JobView]
-) -> list[ClusterView]:
-    """Views of all worker clusters, by name."""
-    renewed = {
-        lease["metadata"]["name"]: (lease.get("spec") or {}).get("renewTime") or ""
-        for lease in leases
-    }
-    counts = Counter((view.cluster, _word(view.state)) for view in jobs)
-    views = []
-    for obj in clusters:
-        name = obj["metadata"]["name"]
-        active = find(obj.get("status") or {}, ConditionType.ACTIVE)
-        views.append(
-            ClusterView(
-                name=name,
-                connected=active["status"] if active else "Unknown",
-                reason=active["reason"] if active else "",
-                message=active["message"] if active else "no manager has looked at it yet",
-                renewed=renewed.get(name, ""),
-                offered=counts[name, "offered"],
-                running=counts[name, "running"],
-            )
-        )
-    return sorted(views, key=lambda view: view.name)
-
-
-def _word(state: JobState) -> str:
-    if state in (JobState.ADMITTED, JobState.RUNNING, JobState.LEAVING):
-        return "running"
-    return "offered" if state is JobState.OFFERED else ""

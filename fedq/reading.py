@@ -18,9 +18,10 @@ from federation.edge.resources import (
     WORKLOADS,
     Resource,
 )
+from fedq.clusterview import ClusterView, cluster_views
 from fedq.errors import FAILED, CommandError
 from fedq.jobview import JobView, job_views
-from fedq.queueview import ClusterView, QueueView, cluster_views, queue_view
+from fedq.queueview import QueueView, queue_view
 
 Json = dict[str, Any]
 

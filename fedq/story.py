@@ -10,9 +10,10 @@ from typing import Any
 from federation.api.names import Label
 from federation.core.bound import ANSWER_S
 from federation.core.quantity import format_quantity, parse_quantity
+from fedq.clusterview import ClusterView
 from fedq.jobview import JobState, JobView
 from fedq.output import age
-from fedq.queueview import ClusterView, QueueView
+from fedq.queueview import QueueView
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from federation.api.names import (
 from federation.api.orders import cluster_orders
 from federation.api.record import find
 from federation.core.failover import Tier
-from federation.core.health import Facts, Phase, Verdict
+from federation.core.health import Facts, Phase
 from federation.edge.informer import Informer, Select, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
@@ -131,13 +131,27 @@ class Clusters:
         if (obj := self._objects.items.get(("", name))) is None:
             return None
         orders, link = cluster_orders(obj), self.links.get(name)
-        health = link.health if link else self._without_link(obj)
+        health = self._reached(name, obj)
         return Facts(
-            api="" if health.ok else f"{health.reason}: {health.message}",
+            unusable="" if health.ok else f"{health.reason}: {health.message}",
             listed=link is not None and link.inventoried.is_set() and health.ok,
             inventory_epoch=link.ledger.inventory_epoch if link else 0,
             confirmed_below=orders.confirmed_below,
         )
+
+    def _reached(self, name: str, obj: Json) -> Health:
+        """Whether the manager can work with a cluster, whatever its Lease says."""
+        if (link := self.links.get(name)) is None:
+            return self._without_link(obj)
+        if not link.health.ok:
+            return link.health
+        ledger, reason = link.ledger, ActiveReason.UNREADABLE_WORKER_REPORT
+        if ledger.unreadable:
+            return Health(False, reason.value, ledger.unreadable)
+        if not ledger.reported:
+            text = "the agent has published no WorkerReport yet: is it running?"
+            return Health(False, ActiveReason.NO_WORKER_REPORT.value, text)
+        return link.health
 
     def _without_link(self, obj: Json) -> Health:
         """What to say of a cluster to which there is no link, or not yet."""
@@ -171,30 +185,19 @@ class Clusters:
 
     def _health(self, name: str, obj: Json) -> Health:
         """Whether a cluster can be worked with, as its condition Active says it."""
-        verdict, link = self._verdict(name), self.links.get(name)
+        verdict = self.watcher.verdict(name)
         if verdict.phase in AWAY:
             suspect = verdict.phase is Phase.SUSPECT
             reason = ActiveReason.AGENT_SILENT if suspect else verdict.phase
             return Health(False, reason.value, self._status.text(verdict))
-        if link is None:
-            return self._without_link(obj)
-        if not link.health.ok:
-            return link.health
-        if link.ledger.unreadable:
-            return Health(
-                False, ActiveReason.UNREADABLE_WORKER_REPORT.value, link.ledger.unreadable
-            )
-        if not link.ledger.reported:
-            text = "the agent has published no WorkerReport yet: is it running?"
-            return Health(False, ActiveReason.NO_WORKER_REPORT.value, text)
+        health = self._reached(name, obj)
+        if not health.ok:
+            return health
         if verdict.phase is Phase.UNKNOWN:
             return Health(False, ActiveReason.AGENT_SILENT.value, verdict.cause)
         if verdict.phase in COMING:
             return Health(False, verdict.phase.value, self._status.text(verdict))
-        return link.health
-
-    def _verdict(self, name: str) -> Verdict:
-        return self.watcher.verdict(name)
+        return health
 
     def offer_void(self, uid: str, cluster: str) -> None:
         """An offer that was decided on is not made."""
@@ -309,7 +312,7 @@ class Clusters:
             await asyncio.sleep(STATUS_S)  # health comes in bursts; people read it later
 
     def _fedq(self, name: str, obj: Json) -> dict[str, object]:
-        verdict, link = self._verdict(name), self.links.get(name)
+        verdict, link = self.watcher.verdict(name), self.links.get(name)
         tier = (link.ledger.tier if link else "") or Tier.AGENT.value
         tier = tier if self.watcher.heard(name) else Tier.NONE.value
         return self._status.fedq(obj, verdict, tier, self.watcher.brake)

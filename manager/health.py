@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 TICK_S = 1.0
 BOUND_S = 5.0
 """How often it is counted where jobs are bound: that looks at all of them."""
-SETTLED = ("", Phase.UNKNOWN, Phase.READY, Phase.UNREACHABLE)
+SETTLED = ("", Phase.UNKNOWN, Phase.READY, Phase.UNUSABLE)
 
 
 class Watcher:

@@ -91,7 +91,7 @@ class ClusterStanding(WireModel):
     """How the cluster stands (Fedq's own part). The times are for people."""
 
     phase: str = ""
-    """Unknown, Ready, Unreachable, Recovering, Suspect, Fenced, Lost, Returning or Leaving."""
+    """Unknown, Ready, Unusable, Recovering, Suspect, Fenced, Lost, Returning or Leaving."""
     since: Time | None = None
     """When it came into this phase."""
     next: str = ""

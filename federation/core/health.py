@@ -22,8 +22,8 @@ class Phase(StrEnum):
     UNKNOWN = "Unknown"
     """No agent has renewed its Lease yet."""
     READY = "Ready"
-    UNREACHABLE = "Unreachable"
-    """Its agent is well, but the manager cannot work with its API server."""
+    UNUSABLE = "Unusable"
+    """Its agent is well, but the manager cannot work with the cluster."""
     RECOVERING = "Recovering"
     """Renewals come again; it gets new work once they have for a while."""
     SUSPECT = "Suspect"
@@ -43,15 +43,15 @@ class Facts:
     """What is known of a cluster beside its Lease.
 
     `missing_since` is when its MultiKueueCluster was found to be deleted (None: it exists), `bound`
-    the highest epoch in which a job is bound there (0: none is). `api` says why the manager cannot
-    work with its API server ('' if it can), `listed` whether the copies there have been listed,
+    the highest epoch in which a job is bound there (0: none is). `unusable` says why the manager
+    cannot work with it (its API server, the kubeconfig, the report; '' if it can), `listed` whether the copies there have been listed,
     `inventory_epoch` for which epoch its agent reports all it has. `confirmed_below` is an order:
     all that was bound below it is dead.
     """
 
     missing_since: float | None = None
     bound: int = 0
-    api: str = ""
+    unusable: str = ""
     listed: bool = True
     inventory_epoch: int = 0
     confirmed_below: int = 0
@@ -251,8 +251,8 @@ def _well(watch: Watch, facts: Facts, timings: Timings) -> _Draft:
     seen = watch.seen
     assert seen is not None
     assert watch.renewed_at is not None
-    if facts.api:
-        return _Draft(Phase.UNREACHABLE, facts.api)
+    if facts.unusable:
+        return _Draft(Phase.UNUSABLE, facts.unusable)
     if seen.epoch > 1 and not (facts.listed and facts.inventory_epoch >= seen.epoch):
         return _Draft(
             Phase.RETURNING, f"its agent has not reported all it has in epoch {seen.epoch}"

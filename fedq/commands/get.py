@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -12,10 +13,11 @@ from federation.api.names import ConditionType
 from federation.api.record import find as find_condition
 from federation.edge.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
 from fedq import completion, connect, reading
+from fedq.clusterview import ClusterView
 from fedq.connect import Cluster, ContextOption, KubeconfigOption, NamespaceOption
 from fedq.jobview import JobView
-from fedq.output import Output, OutputOption, columns, dump, since
-from fedq.queueview import ClusterView, QueueView
+from fedq.output import Output, OutputOption, age, columns, dump, since
+from fedq.queueview import QueueView
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -147,7 +149,7 @@ def clusters(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Worker clusters: connected or why not, the agent's last sign of life, jobs on them."""
+    """Worker clusters: where each stands, since when, what comes next and when; jobs on them."""
 
     async def read(cluster: Cluster) -> list[ClusterView]:
         if name:
@@ -157,7 +159,10 @@ def clusters(
         return [view for view in views if name in ("", view.name)]
 
     views = _run(kubeconfig, context, read)
-    headings = ("NAME", "CONNECTED", "REASON", "AGENT", "OFFERED", "RUNNING", "MESSAGE")
+    headings = (
+        *("NAME", "STATE", "SINCE", "TIER", "EPOCH", "AGENT", "OFFERED", "RUNNING"),
+        *("NEXT", "MESSAGE"),
+    )
     rows = [_cluster_row(view) for view in views]
     none = "no worker clusters: is this the management cluster?"
     _print(output, name, views, (headings, rows), none)
@@ -165,8 +170,18 @@ def clusters(
 
 def _cluster_row(view: ClusterView) -> tuple[object, ...]:
     agent = f"{since(view.renewed)} ago" if view.renewed else "never seen"
-    message = "" if view.connected == "True" else view.message
-    return view.name, view.connected, view.reason, agent, view.offered, view.running, message
+    known = (view.name, view.state, since(view.since), view.tier, view.epoch or None, agent)
+    plain = view.connected == "True" and view.state == "Ready"
+    message = "" if plain else view.message
+    return (*known, view.offered, view.running, _next_step(view), message)
+
+
+def _next_step(view: ClusterView) -> str:
+    """What comes next, and in what time."""
+    if not view.next_at:
+        return view.next
+    left = (datetime.fromisoformat(view.next_at) - datetime.now(UTC)).total_seconds()
+    return f"{view.next} {f'in {age(left)}' if left > 0 else 'now'}"
 
 
 def _run(

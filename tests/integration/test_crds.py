@@ -266,7 +266,7 @@ def test_seed_results(seeds, management):
         ("kwl", "NAME QUEUE RESERVED IN ADMITTED FINISHED AGE"),
         ("cq", "NAME COHORT PENDING WORKLOADS ADMITTED WORKLOADS"),
         ("lq", "NAME CLUSTERQUEUE PENDING WORKLOADS ADMITTED WORKLOADS"),
-        ("mkc", "NAME CONNECTED AGE"),
+        ("mkc", "NAME CONNECTED STATE AGE"),
         ("ac", "NAME ACTIVE AGE"),
         ("wpc", "NAME VALUE AGE"),
         ("rf", "NAME AGE"),

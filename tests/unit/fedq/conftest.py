@@ -105,18 +105,21 @@ def give_queue(kube: FakeKube, nominal: str = "4", used: str = "0") -> None:
     )
 
 
-def give_cluster(kube: FakeKube, name: str, **active: str) -> None:
-    """A MultiKueueCluster with condition Active."""
+def give_cluster(
+    kube: FakeKube, name: str, fedq: Json | None = None, notes: Json | None = None, **active: str
+) -> None:
+    """A MultiKueueCluster with condition Active and a `status.fedq`."""
     kube.create(
         r.MULTIKUEUE_CLUSTERS,
         {
             "apiVersion": "kueue.x-k8s.io/v1beta2",
             "kind": "MultiKueueCluster",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "annotations": notes or {}},
             "spec": {"clusterSource": {"kubeConfig": {"location": "s"}}},
         },
     )
-    status = {"conditions": [condition("Active", **active)]}  # type: ignore[arg-type]
+    status: Json = {"conditions": [condition("Active", **active)]}  # type: ignore[arg-type]
+    status |= {"fedq": fedq} if fedq else {}
     kube.merge(r.MULTIKUEUE_CLUSTERS, name, {"status": status}, status=True)
 
 

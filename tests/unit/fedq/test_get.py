@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
 
+from federation.api.names import Order
 from federation.edge import resources as r
 from tests.fakes.kube_api import FakeKube
 from tests.unit.fedq.conftest import (
@@ -80,14 +82,32 @@ def test_queues(fedq: Fedq) -> None:
     assert "f/cpu 2500m/4" in found
 
 
-def test_clusters(fedq: Fedq) -> None:
-    """Connected or why not, the agent's last sign of life, the jobs there."""
+def test_clusters(fedq: Fedq, kube: FakeKube) -> None:
+    """Where each stands and since when, what comes next, why, and the jobs there."""
+    soon = (datetime.now(UTC) + timedelta(seconds=100)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    standing = {"phase": "Suspect", "since": AT, "next": "it is fenced", "nextAt": soon}
+    give_cluster(
+        kube,
+        "north",
+        standing | {"tier": "A", "epoch": 3, "brake": "2 of 2 clusters are silent at once"},
+        {Order.CORDON.value: "new cooling"},
+        status="False",
+        reason="AgentSilent",
+        message="no renewal",
+    )
     found = fedq("get", "clusters").stdout
 
-    assert rows(found)["east"][:2] == ["True", "Active"]
-    assert rows(found)["west"][:4] == ["False", "AgentSilent", "never", "seen"]
+    assert rows(found)["east"][0] == "Unknown"
+    assert "AgentSilent: no renewal" in found
+    north = rows(found)["north"]
+    assert (north[0], north[2], north[3]) == ("Suspect,Cordoned", "A", "3")
+    assert "it is fenced in 1m" in found
+    assert "no new work: new cooling" in found
+    assert "no cluster is given up: 2 of 2 clusters are silent at once" in found
     one = json.loads(fedq("get", "cluster", "east", "-o", "json").stdout)
-    assert (one["running"], one["renewed"]) == (1, AT)
+    assert (one["running"], one["renewed"], one["connected"]) == (1, AT, "True")
+    one = json.loads(fedq("get", "cluster", "north", "-o", "json").stdout)
+    assert (one["state"], one["since"], one["nextAt"]) == ("Suspect,Cordoned", AT, soon)
 
 
 def test_workloads(fedq: Fedq) -> None:

@@ -1,0 +1,103 @@
+"""Worker clusters as people see them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from federation.api.names import ConditionType
+from federation.api.orders import cluster_orders
+from federation.api.record import find
+from fedq.jobview import JobState, JobView
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A worker cluster. `state` is its phase with what was ordered of it, `since` when that phase
+    began, `next` and `next_at` what comes then and when. `connected` and `reason` are those of its
+    condition Active, `message` why it stands as it does. `renewed` is when its agent last renewed
+    its Lease, by the agent's own clock.
+    """
+
+    name: str
+    state: str
+    since: str
+    next: str
+    next_at: str
+    tier: str
+    epoch: int
+    connected: str
+    reason: str
+    message: str
+    renewed: str
+    offered: int
+    running: int
+
+
+def cluster_views(
+    clusters: Iterable[Json], leases: Iterable[Json], jobs: Iterable[JobView]
+) -> list[ClusterView]:
+    """Views of all worker clusters, by name."""
+    renewed = {
+        lease["metadata"]["name"]: (lease.get("spec") or {}).get("renewTime") or ""
+        for lease in leases
+    }
+    counts = Counter((view.cluster, _word(view.state)) for view in jobs)
+    views = [_view(obj, renewed, counts) for obj in clusters]
+    return sorted(views, key=lambda view: view.name)
+
+
+def _view(
+    obj: Json, renewed: Mapping[str, str], counts: Mapping[tuple[str, str], int]
+) -> ClusterView:
+    name, status = obj["metadata"]["name"], obj.get("status") or {}
+    active, fedq = find(status, ConditionType.ACTIVE), status.get("fedq") or {}
+    return ClusterView(
+        name=name,
+        state=_state(obj, fedq),
+        since=fedq.get("since") or "",
+        next=fedq.get("next") or "",
+        next_at=fedq.get("nextAt") or "",
+        tier=fedq.get("tier") or "",
+        epoch=fedq.get("epoch") or 0,
+        connected=active["status"] if active else "Unknown",
+        reason=active["reason"] if active else "",
+        message=_message(obj, active, fedq),
+        renewed=renewed.get(name, ""),
+        offered=counts.get((name, "offered"), 0),
+        running=counts.get((name, "running"), 0),
+    )
+
+
+def _state(obj: Json, fedq: Json) -> str:
+    """As nodes show it: `Ready,Cordoned`."""
+    orders = cluster_orders(obj)
+    words = [str(fedq.get("phase") or "Unknown")]
+    if orders.drain:
+        words.append("Draining")
+    elif orders.cordon:
+        words.append("Cordoned")
+    return ",".join(words)
+
+
+def _message(obj: Json, active: Json | None, fedq: Json) -> str:
+    if active is None:
+        return "no manager has looked at it yet"
+    parts = []
+    if active["status"] != "True":
+        parts.append(f"{active['reason']}: {active['message']}")
+    if cordon := cluster_orders(obj).cordon:
+        parts.append(f"no new work: {cordon}")
+    if fedq.get("brake"):
+        parts.append(f"no cluster is given up: {fedq['brake']}")
+    return "; ".join(parts) or str(active["message"])
+
+
+def _word(state: JobState) -> str:
+    if state in (JobState.ADMITTED, JobState.RUNNING, JobState.LEAVING):
+        return "running"
+    return "offered" if state is JobState.OFFERED else ""
