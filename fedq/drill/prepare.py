@@ -93,7 +93,7 @@ class Bench:
         return ""
 
     def _start(self, profile: str, tier: str) -> None:
-        if self._running is not None and self._running != (profile, tier):
+        if self._running != (profile, tier):  # also what an earlier run has kept
             self._stack.stop()
         self._tell(f"  profile {profile}, tier {tier}")
         for worker in self._rig.workers:

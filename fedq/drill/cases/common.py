@@ -37,8 +37,18 @@ def duration(ground: Ground) -> float:
     return max(longest(ground.timings), 150.0 if ground.conditions.profile == "fast" else 0.0)
 
 
+def expect_others_well(ground: Ground) -> None:
+    """The clusters that the fault does not touch were never shown as suspect."""
+    for worker in ground.stack.rig.workers:
+        if worker not in ground.victims:
+            shown = ground.shown(worker, *SUSPECT)
+            said = "" if shown is None else f"after {shown:.1f} s"
+            ground.expect.true(f"{worker} was never suspect", shown is None, said)
+
+
 def expect_no_change(ground: Ground, names: Iterable[str]) -> None:
     """Each of these jobs ran once, and nobody was fenced or stopped."""
+    expect_others_well(ground)
     for name in names:
         ground.expect.equal(f"runs of {name}", len(ground.runs_of(name)), 1)
     after = ground.fault_at
@@ -63,6 +73,7 @@ def expect_stop(
     (those of a machine that stands still cannot).
     """
     times, expect, cut = ground.timings, ground.expect, ground.fault_at
+    expect_others_well(ground)
     if told:
         shown = ground.shown(victim, *SUSPECT)
         expect.at_most("shown as suspect after the fault", shown, times.suspect + 3)
