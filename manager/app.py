@@ -59,9 +59,12 @@ class Manager:
         if policies and policies.resources.devices.mappings:
             self.catalog.claims.want()
         self.scheduler = Scheduler(index, REACTIVATION_S)
-        self.controller = Controller(self.catalog, self.scheduler, policies or Policies())
+        self.controller = Controller(
+            self.catalog, self.scheduler, policies or Policies(), timings
+        )
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings)
+        watcher.on_standing = self.controller.cluster_stood
         watcher.bound_epochs = lambda: bound_epochs(self.controller.states.values())
         self.clusters = Clusters(
             client, runtime, origin, self._news, self._clusters_changed, watcher
