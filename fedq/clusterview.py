@@ -19,8 +19,8 @@ Json = dict[str, Any]
 class ClusterView:
     """A worker cluster. `state` is its phase with what was ordered of it, `since` when that phase
     began, `next` and `next_at` what comes then and when. `connected` and `reason` are those of its
-    condition Active, `message` why it stands as it does. `renewed` is when its agent last renewed
-    its Lease, by the agent's own clock.
+    condition Active, with its `message`; `held` is what people or the brake keep from it. `renewed`
+    is when its agent last renewed its Lease, by the agent's own clock.
     """
 
     name: str
@@ -33,6 +33,7 @@ class ClusterView:
     connected: str
     reason: str
     message: str
+    held: str
     renewed: str
     offered: int
     running: int
@@ -66,7 +67,8 @@ def _view(
         epoch=fedq.get("epoch") or 0,
         connected=active["status"] if active else "Unknown",
         reason=active["reason"] if active else "",
-        message=_message(obj, active, fedq),
+        message=active["message"] if active else "no manager has looked at it yet",
+        held=_held(obj, fedq),
         renewed=renewed.get(name, ""),
         offered=counts.get((name, "offered"), 0),
         running=counts.get((name, "running"), 0),
@@ -84,17 +86,11 @@ def _state(obj: Json, fedq: Json) -> str:
     return ",".join(words)
 
 
-def _message(obj: Json, active: Json | None, fedq: Json) -> str:
-    if active is None:
-        return "no manager has looked at it yet"
-    parts = []
-    if active["status"] != "True":
-        parts.append(f"{active['reason']}: {active['message']}")
-    if cordon := cluster_orders(obj).cordon:
-        parts.append(f"no new work: {cordon}")
-    if fedq.get("brake"):
-        parts.append(f"no cluster is given up: {fedq['brake']}")
-    return "; ".join(parts) or str(active["message"])
+def _held(obj: Json, fedq: Json) -> str:
+    cordon, brake = cluster_orders(obj).cordon, fedq.get("brake")
+    parts = [f"no new work: {cordon}"] if cordon else []
+    parts += [f"no cluster is given up: {brake}"] if brake else []
+    return "; ".join(parts)
 
 
 def _word(state: JobState) -> str:

@@ -171,8 +171,8 @@ def clusters(
 def _cluster_row(view: ClusterView) -> tuple[object, ...]:
     agent = f"{since(view.renewed)} ago" if view.renewed else "never seen"
     known = (view.name, view.state, since(view.since), view.tier, view.epoch or None, agent)
-    plain = view.connected == "True" and view.state == "Ready"
-    message = "" if plain else view.message
+    parts = [] if view.connected == "True" else [view.reason, view.message]
+    message = "; ".join(text for text in (": ".join(filter(None, parts)), view.held) if text)
     return (*known, view.offered, view.running, _next_step(view), message)
 
 
