@@ -11,7 +11,8 @@
     ├── Invalid                 400, 413, 415, 422: the server will never accept this request
     ├── TooManyRequests         429: slow down                                      retryable
     ├── ServerError             5xx                                                 retryable
-    └── ConfigError             a kubeconfig cannot or must not be used; nothing was sent
+    ├── ConfigError             a kubeconfig cannot or must not be used; nothing was sent
+    └── Halted                  this program must not write now; nothing was sent   retryable
 
 Every message names the request, the server's words and the cluster. All classes pickle, because
 they cross process borders between actors. `asyncio.CancelledError` is never turned into one.
@@ -101,6 +102,12 @@ class ConfigError(ApiError):
     The reasons are those of Kueue's MultiKueueCluster condition Active, the message is a sentence
     that says what to do.
     """
+
+
+class Halted(ApiError):
+    """This program must not write at the moment, because it does not lead: nothing was sent."""
+
+    retryable = True
 
 
 LONGEST = 400

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -28,6 +28,7 @@ from federation.edge.calls import PATCH_TYPES, At, Body, Call, PatchKind, lines,
 from federation.edge.errors import (
     ConfigError,
     Gone,
+    Halted,
     Unauthorized,
     Unreachable,
     from_answer,
@@ -77,6 +78,8 @@ class KubeClient:
         self.request_timeout = request_timeout
         self.requests: Counter[tuple[str, str, str]] = Counter()
         """Requests sent, by (verb, plural, subresource): the write budget is measured here."""
+        self.halted: Callable[[], str] = lambda: ""
+        """Why nothing may be written now; '' if it may."""
         self._endpoint = endpoint
         self._base = endpoint.server.rstrip("/")
         self._transport = transport or _aiohttp_transport(endpoint)
@@ -288,6 +291,8 @@ class KubeClient:
             return await self._attempt(call, read_timeout)
 
     async def _attempt(self, call: Call, read_timeout: float | None) -> httpx.Response:
+        if call.method != "GET" and (why := self.halted()):
+            raise Halted(f"{call.description} on cluster {self.cluster}: not sent: {why}")
         self.requests[call.counted] += 1
         headers, content = self._headers, call.content()
         if content is not None:
