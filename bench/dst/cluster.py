@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.dst.clock import EPOCH, VirtualLoop
 from bench.dst.truth import Run, Truth
-from federation.api.names import Mirror
+from federation.api.names import FEDQ_NAMESPACE, Mirror
 from federation.edge.resources import JOBS
 from federation.jobs import batch_job
 from tests.fakes.kube_api import FakeKube
@@ -39,7 +39,10 @@ class Cluster:
 
     def __init__(self, name: str, loop: VirtualLoop, truth: Truth, rng: random.Random) -> None:
         self.name, self.loop, self.truth, self.rng = name, loop, truth, rng
-        self.fake = FakeKube(clock=lambda: datetime.fromtimestamp(EPOCH + loop.now, UTC))
+        self.fake = FakeKube(
+            clock=lambda: datetime.fromtimestamp(EPOCH + loop.now, UTC),
+            namespaces=("default", FEDQ_NAMESPACE),
+        )
         self.fake.objects.followers.setdefault(JOBS, []).append(self._changed)
         self.fake.objects.blocked = self._has_pods
         self.lag = (0.05, 0.4)

@@ -147,8 +147,9 @@ class AgentProgram(Program):
         name = self.cluster.name
         settings = AgentSettings.model_construct(cluster=name, listen="")
         holder = f"agent-{name}-{self.lives}"
-        self.heartbeat = Heartbeat(_client(links["lease"], "home"), name, holder)
-        rules = Settings(clock=self.loop.wall)
+        clock = self.loop.time
+        self.heartbeat = Heartbeat(_client(links["lease"], "home"), name, holder, clock=clock)
+        rules = Settings(clock=self.loop.wall, boottime=clock)
         await run_agent(_client(links["local"], name), self.heartbeat, settings, rules)
 
 
