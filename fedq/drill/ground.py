@@ -22,7 +22,7 @@ from federation.edge.resources import (
 )
 from fedq.drill.faults.link import Link, Way, partition
 from fedq.drill.history import Submitted, read_history, runs
-from fedq.drill.jobs import CARDS_OF_A_WORKER, Plan, queues
+from fedq.drill.jobs import CARDS_OF_A_WORKER, Plan, priority_classes, queues
 from fedq.drill.result import Expectations
 from fedq.drill.runs import Run
 from fedq.drill.timeline import Timeline, What, boottime
@@ -236,7 +236,10 @@ async def standing(
         total = CARDS_OF_A_WORKER * len(rig.workers)
         for cluster in rig.clusters:
             cards = total if cluster == rig.management else CARDS_OF_A_WORKER
-            await asyncio.to_thread(stack.apply, cluster, queues(namespace, cards))
+            objects = queues(namespace, cards)
+            if cluster == rig.management:
+                objects += priority_classes()
+            await asyncio.to_thread(stack.apply, cluster, objects)
         ground = Ground(stack, link, conditions, namespace, clients, tell)
         informers = ground.witness.informers(clients, rig.management, namespace)
         for informer in await exits.enter_async_context(watching(informers)):

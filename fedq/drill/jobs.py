@@ -9,8 +9,10 @@ from federation.api.names import KUEUE_API, Label, Option
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
+CARDS_OF_A_NODE = 8
 CARDS_OF_A_WORKER = 32
-"""Four nodes of eight cards."""
+"""Four nodes."""
+PRIORITIES = {"drill-low": 10, "drill-high": 1000}
 GRACE = 30
 """Seconds of termination grace of the Jobs: the kill bound K of both profiles has room for it."""
 
@@ -24,6 +26,7 @@ class Plan:
         policy: `stop`, `keep` or `duplicate-ok`.
         on: cluster on which they have to run; empty: any.
         stubborn: whether its process ignores SIGTERM, and has to be killed after GRACE.
+        priority: one of PRIORITIES; empty: none.
         options: further annotations.
     """
 
@@ -35,6 +38,7 @@ class Plan:
     stubborn: bool = False
     cards: int = 1
     pods: int = 1
+    priority: str = ""
     options: tuple[tuple[str, str], ...] = ()
 
     def manifests(self, namespace: str) -> list[Json]:
@@ -45,6 +49,9 @@ class Plan:
         notes = {Option.ON_DISCONNECT.value: self.policy, **dict(self.options)}
         if self.on:
             notes[Option.CLUSTERS.value] = self.on
+        labels = {Label.QUEUE_NAME.value: namespace}
+        if self.priority:
+            labels[Label.PRIORITY_CLASS.value] = self.priority
         amounts = {"cpu": "1", "memory": "64Mi"}
         container = {
             "name": "main",
@@ -71,7 +78,7 @@ class Plan:
             "metadata": {
                 "name": name,
                 "namespace": namespace,
-                "labels": {Label.QUEUE_NAME.value: namespace},
+                "labels": labels,
                 "annotations": notes,
             },
             "spec": {
@@ -81,6 +88,19 @@ class Plan:
                 "template": pod,
             },
         }
+
+
+def priority_classes() -> list[Json]:
+    """The classes that jobs may name; needed on the management cluster only."""
+    return [
+        {
+            "apiVersion": KUEUE_API,
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+        }
+        for name, value in PRIORITIES.items()
+    ]
 
 
 def queues(name: str, cards: int) -> list[Json]:

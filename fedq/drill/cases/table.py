@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedq.drill.cases import agent_faults, worker_cut
+from fedq.drill.cases import agent_faults, management_down, redis_lost, worker_cut
 from fedq.drill.drill import Drill, Need
 
 CUT = frozenset({Need.CUT})
@@ -65,6 +65,42 @@ DRILLS: tuple[Drill, ...] = (
         "Everything on a worker stands still and goes on later: what was given up ends at once",
         agent_faults.machine_paused,
         tier="B",
+    ),
+    Drill(
+        "redis-killed",
+        "15",
+        "Redis is killed and comes back empty: what waited is dispatched in its order, once",
+        redis_lost.killed,
+        lasts=lambda timings: 120.0,
+    ),
+    Drill(
+        "redis-flushed",
+        "16",
+        "FLUSHALL while jobs wait and while they are dispatched: order kept, nothing twice",
+        redis_lost.flushed,
+        lasts=lambda timings: 120.0,
+    ),
+    Drill(
+        "redis-refuses",
+        "17",
+        "Redis is full, then read-only: submitting works, dispatch waits and goes on afterwards",
+        redis_lost.refuses,
+        lasts=lambda timings: 150.0,
+    ),
+    Drill(
+        "management-down",
+        "19",
+        "The management API server stands still for less than the lease: nothing changes",
+        management_down.short,
+        profile="default",
+        lasts=lambda timings: 180.0,
+    ),
+    Drill(
+        "management-down-long",
+        "19b",
+        "The same beyond the lease: all stop, none runs elsewhere, all go on with the same attempt",
+        management_down.beyond_lease,
+        lasts=lambda timings: timings.rerun + 240.0,
     ),
 )
 

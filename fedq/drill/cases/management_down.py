@@ -1,0 +1,66 @@
+"""The management API server stands still: no renewal of anybody gets through.
+
+Shorter than the lease it changes nothing. Beyond it every `stop` job stops, none runs elsewhere (the
+brake), and all go on with the same attempt afterwards.
+"""
+
+from __future__ import annotations
+
+from fedq.drill.cases.common import expect_no_change
+from fedq.drill.faults.processes import frozen
+from fedq.drill.ground import Ground
+from fedq.drill.jobs import Plan
+from fedq.drill.timeline import What
+
+PARTS = ("kube-apiserver", "etcd")
+SHORT_S = 60.0
+
+
+async def short(ground: Ground) -> None:
+    """60 s, below the lease of the default profile."""
+    names = await _jobs(ground, SHORT_S + 40)
+    await _outage(ground, min(SHORT_S, ground.timings.lease / 2))
+    await ground.complete(names, 180)
+    expect_no_change(ground, names)
+
+
+async def beyond_lease(ground: Ground) -> None:
+    """As long as until a cluster would be given up."""
+    lasts = 1.5 * ground.timings.rerun if ground.conditions.endurance else ground.timings.rerun + 20
+    names = await _jobs(ground, lasts + 20, "job")
+    kept = await _jobs(ground, lasts + 20, "kept", policy="keep")
+    await _outage(ground, lasts)
+    await ground.complete([*names, *kept], lasts + 240)
+    for name in names:
+        found = ground.runs_of(name)
+        ground.expect.equal(f"attempts of {name}", {run.subject.attempt for run in found}, {1})
+        before = [run for run in found if run.start < ground.fault_at]
+        ground.expect.true(
+            f"{name} was stopped at the end of the lease",
+            bool(before) and not before[0].succeeded,
+            "it went on",
+        )
+    for name in kept:
+        ground.expect.equal(f"runs of {name}, which is to be kept", len(ground.runs_of(name)), 1)
+    ground.expect.equal("fences", len(ground.timeline.find(What.FENCED, after=ground.fault_at)), 0)
+
+
+async def _jobs(
+    ground: Ground, seconds: float, prefix: str = "job", policy: str = "stop"
+) -> list[str]:
+    """Two on each worker."""
+    names = []
+    for worker in ground.stack.rig.workers:
+        plan = Plan(2, seconds, policy, prefix=f"{prefix}-{worker}", on=worker)
+        names += await ground.submit(plan)
+    await ground.running(names)
+    return names
+
+
+async def _outage(ground: Ground, lasts: float) -> None:
+    rig = ground.stack.rig
+    parts = [f"{rig.management}/{part}" for part in PARTS]
+    async with frozen(rig, *parts):
+        ground.strike(note=f"the management API server and etcd stand still for {lasts:.0f} s")
+        await ground.past(lasts)
+    ground.heal("they go on")

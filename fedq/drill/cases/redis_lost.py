@@ -1,0 +1,101 @@
+"""Redis loses everything, is killed, is full, or refuses writes, with a queue that waits in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from fedq.drill.faults import store
+from fedq.drill.faults.processes import dead
+from fedq.drill.ground import Ground
+from fedq.drill.jobs import CARDS_OF_A_NODE, CARDS_OF_A_WORKER, Plan
+from fedq.drill.timeline import What
+
+WAITING = 20
+"""Jobs of each priority that wait for room."""
+
+
+async def flushed(ground: Ground) -> None:
+    """FLUSHALL, twice: what waits is found again, in its order."""
+    blockers = await _queue(ground)
+    ground.strike(note="FLUSHALL")
+    await store.flush(ground.stack)
+    await ground.complete(blockers, 60)
+    await store.flush(ground.stack)
+    ground.heal("FLUSHALL again, while jobs are dispatched")
+    await _drain(ground)
+
+
+async def killed(ground: Ground) -> None:
+    """It is killed and comes back empty, as a volume that is lost."""
+    blockers = await _queue(ground)
+    ground.strike(note="Redis killed")
+    async with dead(ground.stack.rig, "redis"):
+        await ground.complete(blockers, 60)
+    ground.heal("Redis started again, empty")
+    await _drain(ground)
+
+
+async def refuses(ground: Ground) -> None:
+    """It is full, then read-only: jobs can be submitted and none is dispatched; then all are."""
+    blockers = await _queue(ground)
+    for name, fault in (("full", store.full), ("read-only", store.read_only)):
+        async with _lasting(ground, fault(ground.stack), f"Redis is {name}"):
+            late = await ground.submit(Plan(2, 3, prefix=f"while-{name}"))
+            await ground.past(15)
+            started = ground.timeline.find(What.STARTED, after=ground.fault_at + 2)
+            ground.expect.true(
+                f"jobs that were submitted while it was {name} wait",
+                not {mark.job for mark in started} & set(late),
+                "they were started",
+            )
+    await ground.complete(blockers, 90)
+    await _drain(ground)
+
+
+@asynccontextmanager
+async def _lasting(
+    ground: Ground, fault: AbstractAsyncContextManager[None], note: str
+) -> AsyncIterator[None]:
+    async with fault:
+        ground.strike(note=note)
+        yield
+    ground.heal("Redis works again")
+
+
+async def _queue(ground: Ground) -> list[str]:
+    """Fill all workers with jobs that end soon, and let jobs of two priorities wait behind them,
+    the low ones submitted first; returns those that run.
+    """
+    workers = len(ground.stack.rig.workers)
+    nodes = workers * CARDS_OF_A_WORKER // CARDS_OF_A_NODE
+    blockers = await ground.submit(Plan(nodes, 20, prefix="blocker", cards=CARDS_OF_A_NODE))
+    await ground.running(blockers)
+    for priority in ("drill-low", "drill-high"):
+        await ground.submit(Plan(WAITING, 3, prefix=priority, priority=priority, cards=4))
+    await ground.until(
+        lambda: len(ground.witness.workloads) >= len(ground.submitted), 30, "all jobs to be queued"
+    )
+    return blockers
+
+
+async def _drain(ground: Ground) -> None:
+    healed = ground.timeline.find(What.HEALED)[-1].at
+    await ground.complete(ground.submitted, 180)
+    first = ground.timeline.find(What.STARTED, after=healed)
+    ground.expect.at_most(
+        "first job dispatched after that", first[0].at - healed if first else None, 30
+    )
+    starts = {kind: _starts(ground, kind) for kind in ("drill-low", "drill-high")}
+    ground.expect.true(
+        "all jobs of high priority were started before any of low priority",
+        max(starts["drill-high"]) <= min(starts["drill-low"]),
+        "their order was lost",
+    )
+    for name in ground.submitted:
+        ground.expect.equal(f"runs of {name}", len(ground.runs_of(name)), ground.plans[name].pods)
+
+
+def _starts(ground: Ground, prefix: str) -> list[float]:
+    marks = ground.timeline.find(What.STARTED)
+    return [mark.at for mark in marks if mark.job.startswith(prefix)]
