@@ -181,6 +181,10 @@ class Ground:
                 raise Stuck(f"waited {patience:.0f} s for {what}")
             await asyncio.sleep(every)  # a poll interval inside a bounded wait
 
+    def elapsed(self) -> float:
+        """Seconds since the fault."""
+        return boottime() - self.fault_at
+
     async def past(self, seconds: float) -> None:
         """Until so many seconds have passed since the fault: how long it is to last."""
         await asyncio.sleep(max(0.0, self.fault_at + seconds - boottime()))
@@ -197,6 +201,10 @@ class Ground:
         """The fault has ended."""
         self.timeline.mark(What.HEALED, self.victims[0] if self.victims else "", "", note)
         self.tell(f"  {note or 'healed'}")
+
+    def note(self, text: str) -> None:
+        """A moment worth telling."""
+        self.timeline.mark(What.NOTE, self.victims[0] if self.victims else "", "", text)
 
     @asynccontextmanager
     async def cut(self, *clusters: str, way: Way = Way.BOTH) -> AsyncIterator[None]:

@@ -1,7 +1,7 @@
 """The management API server stands still: no renewal of anybody gets through.
 
-Shorter than the lease it changes nothing. Beyond it every `stop` job stops, none runs elsewhere (the
-brake), and all go on with the same attempt afterwards.
+Shorter than the lease it changes nothing. Beyond it every `stop` job stops, none runs elsewhere
+(the brake), and all go on with the same attempt afterwards.
 """
 
 from __future__ import annotations

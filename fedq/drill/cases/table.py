@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from fedq.drill.cases import agent_faults, management_down, redis_lost, worker_cut
+from fedq.drill.cases import (
+    agent_faults,
+    clock_jumps,
+    management_down,
+    odd_links,
+    redis_lost,
+    worker_cut,
+)
 from fedq.drill.drill import Drill, Need
 
 CUT = frozenset({Need.CUT})
@@ -38,6 +45,13 @@ DRILLS: tuple[Drill, ...] = (
         CUT,
     ),
     Drill(
+        "flapping",
+        "5",
+        "A link is 15 s off and 15 s on, again and again: no storm of attempts",
+        odd_links.flapping,
+        CUT,
+    ),
+    Drill(
         "agent-killed",
         "6",
         "An agent is killed and comes back within its lease: nothing changes",
@@ -65,6 +79,14 @@ DRILLS: tuple[Drill, ...] = (
         "Everything on a worker stands still and goes on later: what was given up ends at once",
         agent_faults.machine_paused,
         tier="B",
+    ),
+    Drill(
+        "clock-jump",
+        "11",
+        "Clocks jump by ten minutes each way, on a worker and on the manager: no effect at all",
+        clock_jumps.clock_jump,
+        frozenset({Need.FAKETIME}),
+        lasts=lambda timings: 300.0,
     ),
     Drill(
         "redis-killed",
@@ -101,6 +123,32 @@ DRILLS: tuple[Drill, ...] = (
         "The same beyond the lease: all stop, none runs elsewhere, all go on with the same attempt",
         management_down.beyond_lease,
         lasts=lambda timings: timings.rerun + 240.0,
+    ),
+    Drill(
+        "duplicate-ok",
+        "",
+        "A worker is cut off; what may run twice runs elsewhere at once, and one result counts",
+        odd_links.duplicate_ok,
+        CUT,
+    ),
+    Drill(
+        "expired-kubeconfig",
+        "",
+        "The manager's token for a worker is refused: shown as such, and nothing moves",
+        odd_links.expired_kubeconfig,
+    ),
+    Drill(
+        "stale-watch",
+        "",
+        "The manager's watches hang while requests work: nothing is given up or waits for ever",
+        odd_links.stale_watch,
+        frozenset({Need.PROXIES}),
+    ),
+    Drill(
+        "two-agents",
+        "",
+        "A second agent runs for the same cluster: every job is started once",
+        odd_links.two_agents,
     ),
 )
 
