@@ -26,7 +26,7 @@ from fedq.drill.jobs import CARDS_OF_A_WORKER, Plan, priority_classes, queues
 from fedq.drill.result import Expectations
 from fedq.drill.runs import Run
 from fedq.drill.timeline import Timeline, What, boottime
-from fedq.drill.witness import Witness, attempt
+from fedq.drill.witness import Witness, attempt, bound
 from fedq.following import watching
 from fedq.stack import Stack
 
@@ -85,7 +85,28 @@ class Ground:
     # Jobs
 
     async def submit(self, plan: Plan) -> list[str]:
-        """Create Jobs; returns their names."""
+        """Create Jobs; returns their names. Those that are to start on one cluster are bound to it
+        when this returns: the others are cordoned meanwhile. Raises Stuck if they are not.
+        """
+        if not plan.on:
+            return await self._create(plan)
+        async with self.cordoned(*(w for w in self.stack.rig.workers if w != plan.on)):
+            names = await self._create(plan)
+
+            def all_bound() -> bool:
+                return all(bound(self.witness.workloads.get(name)) for name in names)
+
+            await self.until(all_bound, 30, f"jobs to be bound to {plan.on}")
+        astray = [name for name in names if self._cluster(name) != plan.on]
+        if astray:
+            raise Stuck(f"{', '.join(astray)} went elsewhere though all but {plan.on} are cordoned")
+        return names
+
+    def _cluster(self, name: str) -> str:
+        binding = bound(self.witness.workloads.get(name))
+        return binding[0] if binding else ""
+
+    async def _create(self, plan: Plan) -> list[str]:
         limit = asyncio.Semaphore(CREATORS)
 
         async def one(body: dict[str, object]) -> str:

@@ -24,7 +24,7 @@ class Plan:
     Attributes:
         seconds: how long each runs.
         policy: `stop`, `keep` or `duplicate-ok`.
-        on: cluster on which they have to run; empty: any.
+        on: cluster on which they start; empty: any. Later they may go anywhere.
         stubborn: whether its process ignores SIGTERM, and has to be killed after GRACE.
         priority: one of PRIORITIES; empty: none.
         options: further annotations.
@@ -47,8 +47,6 @@ class Plan:
 
     def _manifest(self, namespace: str, name: str) -> Json:
         notes = {Option.ON_DISCONNECT.value: self.policy, **dict(self.options)}
-        if self.on:
-            notes[Option.CLUSTERS.value] = self.on
         labels = {Label.QUEUE_NAME.value: namespace}
         if self.priority:
             labels[Label.PRIORITY_CLASS.value] = self.priority

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fedq.drill.drill import longest
 from fedq.drill.ground import Ground
@@ -18,15 +19,11 @@ ENDURANCE_S = 600.0
 
 
 async def start_on_one(ground: Ground, plans: list[Plan]) -> tuple[str, list[str]]:
-    """Run jobs of these plans all on worker-1, and a control of each kind on another worker;
-    returns worker-1 and all names.
-
-    The other workers are cordoned meanwhile, so that the jobs themselves may go anywhere later.
-    """
-    victim, *others = ground.stack.rig.workers
-    async with ground.cordoned(*others):
-        names = [name for plan in plans for name in await ground.submit(plan)]
-        await ground.running(names)
+    """Run jobs of these plans, all on the first worker; returns its name and theirs."""
+    victim = ground.stack.rig.workers[0]
+    placed = [replace(plan, on=victim) for plan in plans]
+    names = [name for plan in placed for name in await ground.submit(plan)]
+    await ground.running(names)
     return victim, names
 
 
