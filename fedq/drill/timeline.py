@@ -25,6 +25,8 @@ class What(StrEnum):
     FENCED = "fenced"
     EPOCH = "epoch"
     """The Lease of a cluster is in another epoch; the detail is which."""
+    LEADER = "leader"
+    """Another replica of the manager leads; the detail is its identity."""
     BOUND = "bound"
     """A job was bound to a cluster; the detail is the attempt."""
     OFFERED = "offered"

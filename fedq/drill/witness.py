@@ -17,6 +17,8 @@ from federation.edge.resources import EVENTS, JOBS, LEASES, MULTIKUEUE_CLUSTERS,
 from fedq.drill.timeline import Timeline, What
 
 Json = dict[str, Any]
+MANAGER_LEASE = "fedq-manager"
+"""By which replicas of the manager elect a leader."""
 
 
 class Witness:
@@ -64,9 +66,12 @@ class Witness:
         """A Lease of a worker cluster, or another one of that namespace, which marks nothing."""
         name, spec = obj["metadata"]["name"], obj.get("spec") or {}
         notes = obj["metadata"].get("annotations") or {}
+        holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
+        if name == MANAGER_LEASE and holder != self._holders.get(name):
+            self.timeline.mark(What.LEADER, detail=holder)
+            self._holders[name] = holder
         if Mirror.EPOCH.value not in notes:
             return
-        holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
         if holder == FENCED and self._holders.get(name) != FENCED:
             self.timeline.mark(What.FENCED, name)
         elif holder != FENCED and renewed != self._renewals.get(name, ""):

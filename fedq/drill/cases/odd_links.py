@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from fedq.drill.cases.common import duration, expect_no_change, expect_others_well, start_on_one
-from fedq.drill.faults.credentials import bad_token, twin
+from fedq.drill.faults.credentials import bad_token
 from fedq.drill.faults.link import partition
 from fedq.drill.faults.proxied import ProxiedLink
+from fedq.drill.faults.twins import twin
 from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
 from fedq.drill.judge import reruns
@@ -90,7 +91,7 @@ async def two_agents(ground: Ground) -> None:
     """A second agent with the same cluster and credentials: jobs are started once all the same."""
     lasts = min(60.0, duration(ground))
     victim, names = await start_on_one(ground, [Plan(3, lasts)])
-    async with twin(ground.stack.rig, victim):
+    async with twin(ground.stack.rig, f"agent/{victim}"):
         ground.strike(victim, note=f"a second agent of {victim} runs")
         for number in range(5):
             names += await ground.submit(Plan(2, 5, prefix=f"new{number}", on=victim))

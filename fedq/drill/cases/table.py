@@ -6,8 +6,10 @@ from fedq.drill.cases import (
     agent_faults,
     clock_jumps,
     management_down,
+    managers,
     odd_links,
     redis_lost,
+    simulated,
     worker_cut,
 )
 from fedq.drill.drill import Drill, Need
@@ -87,6 +89,27 @@ DRILLS: tuple[Drill, ...] = (
         clock_jumps.clock_jump,
         frozenset({Need.FAKETIME}),
         lasts=lambda timings: 300.0,
+    ),
+    Drill(
+        "clock-rate",
+        "12",
+        "Clocks run at different speeds for hours: in the simulation",
+        simulated.clock_rate,
+        lasts=lambda timings: 120.0,
+    ),
+    Drill(
+        "leader-killed",
+        "13",
+        "The leading manager is killed at each step of a dispatch: another leads, all runs once",
+        managers.leader_killed,
+        lasts=lambda timings: 240.0,
+    ),
+    Drill(
+        "leader-stands-still",
+        "14",
+        "The leading manager stands still and wakes beside another leader: all runs once",
+        managers.leader_stands_still,
+        lasts=lambda timings: 120.0,
     ),
     Drill(
         "redis-killed",

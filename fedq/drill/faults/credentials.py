@@ -1,8 +1,7 @@
-"""Credentials that are not accepted any more, and a second agent under the name of the first."""
+"""Credentials that are not accepted any more."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,8 +12,6 @@ from federation.api.access import kubeconfig_secret
 from federation.api.names import FEDQ_NAMESPACE, KUBECONFIG_KEY
 from federation.edge.kube import KubeClient
 from federation.edge.resources import SECRETS
-from fedq.rig.errors import RigError
-from fedq.rig.rig import Rig
 
 
 @asynccontextmanager
@@ -36,19 +33,3 @@ async def bad_token(management: KubeClient, worker: str) -> AsyncIterator[None]:
 async def _set(management: KubeClient, name: str, value: str) -> None:
     body = {"data": {KUBECONFIG_KEY: value}}
     await management.patch(SECRETS, name, body, namespace=FEDQ_NAMESPACE, kind="merge")
-
-
-@asynccontextmanager
-async def twin(rig: Rig, worker: str) -> AsyncIterator[str]:
-    """A second agent of the same cluster runs while the block runs; yields its process's name."""
-    first = rig.process(f"agent/{worker}")
-    if first is None:
-        raise RigError(f"agent/{worker} does not run", f"in the rig {rig.home}")
-    name = f"agent-twin/{worker}"
-    own = {"FEDQ_LISTEN": "127.0.0.1:0", "FEDQ_DEADLINE_FILE": str(rig.data_dir(name) / "deadline")}
-    env = {**first.env, **own}
-    await asyncio.to_thread(rig.start_process, name, first.argv, env)
-    try:
-        yield name
-    finally:
-        await asyncio.to_thread(rig.stop_process, name)

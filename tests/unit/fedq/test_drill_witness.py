@@ -88,9 +88,17 @@ def test_the_life_of_a_lease(witness: Witness) -> None:
 
 
 def test_leases_of_others_are_none_of_ours(witness: Witness) -> None:
-    """The manager's own election stands in the same namespace."""
-    witness.see_lease({"metadata": {"name": "fedq-manager", "uid": "x"}, "spec": {}})
+    """The manager's own canary stands in the same namespace."""
+    witness.see_lease({"metadata": {"name": "fedq-canary", "uid": "x"}, "spec": {}})
     assert told(witness) == []
+
+
+def test_who_leads_is_told_when_it_changes(witness: Witness) -> None:
+    """From the Lease of the election; renewals say nothing."""
+    for holder in ("m1", "m1", "m2"):
+        meta = {"name": "fedq-manager", "uid": "x"}
+        witness.see_lease({"metadata": meta, "spec": {"holderIdentity": holder}})
+    assert told(witness) == [(What.LEADER, "", "", "m1"), (What.LEADER, "", "", "m2")]
 
 
 def test_a_job_is_bound_evicted_and_finished(witness: Witness) -> None:
