@@ -1,0 +1,139 @@
+"""Which runs have to end, and by when. Pure; times are seconds of CLOCK_BOOTTIME.
+
+Source: failover.md section 3.2 step 2. All that stops is gone at the end of the lease + d + K: the
+guard looks every d, and leaves SIGTERM no more time than K without a margin for the kernel to end
+processes. Nothing that is learnt later takes a deadline back: each one was true.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from federation.core.failover import OnDisconnect
+
+NEVER = math.inf
+LONGEST = 86_400.0
+"""No lease is believed to hold longer than a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the environment of a process says that it is part of. One that does not say what to do
+    when its cluster is cut off stops, as does one that says something unknown. `grace` is how long
+    it may take to end after SIGTERM, if it says so.
+    """
+
+    job: str
+    attempt: str
+    policy: OnDisconnect = OnDisconnect.STOP
+    rerun_after: float | None = None
+    grace: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A renewal that is known of: sent after `renewed`, it holds until `deadline`. `kill` is K if
+    that was told with it.
+    """
+
+    renewed: float
+    deadline: float
+    kill: float | None = None
+
+    def sound(self, now: float) -> bool:
+        """Whether it can be true."""
+        return self.renewed <= now and 0 <= self.deadline - self.renewed <= LONGEST
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What a guard goes by. Without a notice it is patient for `patience` seconds from `since`."""
+
+    since: float
+    patience: float
+    notice: Notice | None = None
+
+    def told(self, notice: Notice | None, now: float) -> Knowledge:
+        """With a further notice. One that ends sooner than what is known changes nothing."""
+        if notice is None or not notice.sound(now):
+            return self
+        if self.notice is not None and notice.deadline <= self.notice.deadline:
+            return self
+        return Knowledge(self.since, self.patience, notice)
+
+    @property
+    def deadline(self) -> float:
+        """When the lease ends, as far as is known."""
+        return self.since + self.patience if self.notice is None else self.notice.deadline
+
+    def ends(self, run: Run) -> float:
+        """When a run has to stop; NEVER if the end of the lease is nothing to it.
+
+        `keep` with a limit: so long after the last renewal, and not before the lease ends. When no
+        renewal is known of, the limit counts from when that was first so.
+        """
+        if run.policy is OnDisconnect.DUPLICATE_OK:
+            return NEVER
+        if run.policy is OnDisconnect.STOP:
+            return self.deadline
+        if run.rerun_after is None:
+            return NEVER
+        renewed = self.since if self.notice is None else self.notice.renewed
+        return max(self.deadline, renewed + run.rerun_after)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long things may take, in seconds: `kill` is K, `margin` what of it is left for SIGKILL to
+    take effect, `grace` what a run gets that does not say what it needs.
+    """
+
+    kill: float = 45.0
+    margin: float = 5.0
+    grace: float = 30.0
+
+    def kill_at(self, run: Run, end: float, now: float, kill: float | None = None) -> float:
+        """When SIGKILL follows a SIGTERM sent now to a run that had to stop at `end`. At once if
+        that is late: another copy may be about to start.
+        """
+        grace = self.grace if run.grace is None else run.grace
+        latest = end + (self.kill if kill is None else kill) - self.margin
+        return max(now, min(now + grace, latest))
+
+
+def run_of(environment: bytes, only: bytes = b"") -> Run | None:
+    """The run that an environment (as in /proc) is of; None if it is of none. With `only`, an entry
+    such as `KEY=value`, every environment without it is of none.
+    """
+    if b"FEDQ_JOB_UID=" not in environment:
+        return None
+    entries = environment.split(b"\0")
+    if only and only not in entries:
+        return None
+    found = dict(entry.decode(errors="replace").partition("=")[::2] for entry in entries)
+    job = found.get("FEDQ_JOB_UID", "")
+    return _run(job, found) if job else None
+
+
+def _run(job: str, found: Mapping[str, str]) -> Run:
+    try:
+        policy = OnDisconnect(found.get("FEDQ_ON_DISCONNECT", ""))
+    except ValueError:
+        policy = OnDisconnect.STOP
+    return Run(
+        job,
+        found.get("FEDQ_ATTEMPT", ""),
+        policy,
+        _seconds(found.get("FEDQ_RERUN_AFTER")),
+        _seconds(found.get("FEDQ_GRACE_SECONDS")),
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
