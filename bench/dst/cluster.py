@@ -13,12 +13,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.dst.clock import EPOCH, VirtualLoop
-from bench.dst.truth import Run, Truth
+from bench.dst.truth import Run, Traits, Truth
 from federation.api.names import FEDQ_NAMESPACE, Mirror
-from federation.edge.resources import JOBS
+from federation.api.policies.jobs import EPOCH_CONFIG_MAP
+from federation.edge.resources import CONFIGMAPS, JOBS, Resource
 from federation.jobs import batch_job
+from federation.jobs.mirror import mirrored_epoch
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.objects import FOREGROUND
+from tests.fakes.patches import Refused
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -35,7 +38,7 @@ class Pods:
 
 
 class Cluster:
-    """`guard` says whether containers of a copy have to be dead now (the node guard)."""
+    """`guard` says whether containers of such a job have to be dead now (the node guard)."""
 
     def __init__(self, name: str, loop: VirtualLoop, truth: Truth, rng: random.Random) -> None:
         self.name, self.loop, self.truth, self.rng = name, loop, truth, rng
@@ -45,13 +48,27 @@ class Cluster:
         )
         self.fake.objects.followers.setdefault(JOBS, []).append(self._changed)
         self.fake.objects.blocked = self._has_pods
-        self.lag = (0.05, 0.4)
+        self.fake.admit = self._epoch_fence
+        self.lag = (0.02, 0.3)
         """Of the controller's watch, in seconds."""
-        self.start_lag = (0.2, 2.0)
-        self.guard: Callable[[str], bool] = lambda policy: False
+        self.start_lag = (0.5, 2.0)
+        """How long pods take to start: longer than the controller is behind, so that what was
+        deleted before it made pods starts nothing."""
+        self.guard: Callable[[Traits], bool] = lambda traits: False
         self._seen = 0
+        self._heard = 0.0
         self._cache: dict[Key, Json] = {}
         self._pods: dict[str, Pods] = {}
+
+    def _epoch_fence(self, res: Resource, old: Json | None, new: Json) -> None:
+        """The policy fedq-epoch: no copy is made or renewed under an epoch that is over."""
+        key = (FEDQ_NAMESPACE, EPOCH_CONFIG_MAP)
+        param = self.fake.objects.data.get(CONFIGMAPS, {}).get(key)
+        if res != JOBS or param is None:
+            return
+        written, before = mirrored_epoch(new), mirrored_epoch(old) if old else 0
+        if written and written != before and written < int(param["data"]["epoch"]):
+            raise Refused(403, "Forbidden", f"the epoch {written} is over on this cluster")
 
     # The controller's watch
 
@@ -59,7 +76,10 @@ class Cluster:
         history = self.fake.objects.history
         for change in history[self._seen :]:
             if change.resource == JOBS:
-                self.loop.later(self.rng.uniform(*self.lag), self._learn, change.old, change.new)
+                due = self.loop.now + self.rng.uniform(*self.lag)
+                self._heard = max(due, self._heard + 1e-6)  # a watch keeps the order
+                delay = self._heard - self.loop.now
+                self.loop.later(delay, self._learn, change.old, change.new)
         self._seen = len(history)
 
     def _learn(self, old: Json | None, new: Json | None) -> None:
@@ -158,7 +178,7 @@ class Cluster:
         notes = job["metadata"].get("annotations") or {}
         local = notes.get(Mirror.LOCAL_UID.value, uid)
         traits = self.truth.traits[local]
-        if self.guard(traits.policy):
+        if self.guard(traits):
             self.loop.later(1.0, self._start, key, uid)  # the guard lets nothing live
             return
         attempt = int(notes.get(Mirror.ATTEMPT.value, "0"))
@@ -212,11 +232,11 @@ class Cluster:
             if job["metadata"]["uid"] == uid:
                 self.loop.later(self.rng.uniform(*self.lag), self._sync, key)
 
-    def kill(self, policies: tuple[str, ...]) -> None:
-        """The node guard kills the containers of copies with one of these policies."""
+    def kill(self, doomed: Callable[[Traits], bool]) -> None:
+        """The containers of some jobs are killed; they have their grace."""
         for uid, pods in self._pods.items():
             live = pods.run if not pods.done and not pods.stopping else None
-            if live is not None and self.truth.traits[live.local_uid].policy in policies:
+            if live is not None and doomed(self.truth.traits[live.local_uid]):
                 self._stop(uid)
 
     def _stamp(self) -> str:

@@ -7,14 +7,19 @@ from collections.abc import Callable
 
 from bench.dst.programs import Program
 from bench.dst.world import World
+from federation.core.failover import Tier
 from tests.fakes.links import Link
 
 LONGEST_S = 240.0
+BRIEF_S = 4.0
 
 
 class Faults:
     """Plans faults within a span of time; after it none is left. What goes wrong is written to the
     log of the world.
+
+    Tier A holds while the agent lives and reaches its API server: without a guard on the nodes,
+    both are away for seconds only, which K allows for.
     """
 
     def __init__(self, world: World, rng: random.Random, until: float) -> None:
@@ -23,8 +28,8 @@ class Faults:
             (6, self.crash_manager),
             (3, self.crash_agent),
             (4, self.cut_manager),
-            (3, self.cut_lease),
-            (2, self.isolate),
+            (4, self.cut_lease),
+            (6, self.isolate),
             (3, self.unwell),
             (3, self.lossy),
             (3, self.lag),
@@ -68,8 +73,17 @@ class Faults:
         return self._crash(self.world.manager, min(lasts, 60))
 
     def crash_agent(self, now: float, lasts: float) -> str:
-        """The same of an agent; it is back soon."""
-        return self._crash(self.world.agents[self._cluster()], min(lasts, 5))
+        """The same of an agent."""
+        lasts = lasts if self.guarded else min(lasts, BRIEF_S)
+        return self._crash(self.world.agents[self._cluster()], lasts)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether copies end at their deadline whoever is away."""
+        return self.world.tier is Tier.GUARD
+
+    def _brief(self, name: str, lasts: float) -> float:
+        return lasts if self.guarded or "local" not in name else min(lasts, BRIEF_S)
 
     def _crash(self, program: Program, lasts: float) -> str:
         program.down_s = self.rng.uniform(0.5, max(1.0, lasts))
@@ -124,7 +138,7 @@ class Faults:
         """The management API server does not answer anybody."""
         links = [self.world.manager.links[""]]
         links += [agent.links["lease"] for agent in self.world.agents.values()]
-        return self._cut(links, min(lasts, 60), "management cluster")
+        return self._cut(links, lasts, "management cluster")
 
     def _some_link(self) -> tuple[str, Link]:
         program = self.rng.choice([self.world.manager, *self.world.programs])
@@ -135,7 +149,7 @@ class Faults:
         """A server answers some requests with errors."""
         name, link = self._some_link()
         link.refuse, link.refuse_rate = (429, 500, 503, 504), self.rng.choice((0.1, 0.5, 1.0))
-        lasts = min(lasts, 8.0) if "local" in name else lasts
+        lasts = self._brief(name, lasts)
 
         def end() -> None:
             link.refuse_rate = 0.0
@@ -151,15 +165,15 @@ class Faults:
         def end() -> None:
             link.lose_rate = 0.0
 
-        self._after(min(lasts, 30) if "local" in name else lasts, end, name)
+        self._after(self._brief(name, lasts), end, name)
         return f"{name}: answers are lost"
 
     def lag(self, now: float, lasts: float) -> str:
         """Watches are behind."""
         name, link = self._some_link()
         link.watch_lag = self.rng.choice((1.0, 5.0, 60.0))
-        if "local" in name:
-            link.watch_lag = min(link.watch_lag, 5.0)
+        if "local" in name and not self.guarded:
+            link.watch_lag = 1.0
 
         def end() -> None:
             link.watch_lag = 0.0
@@ -170,7 +184,7 @@ class Faults:
     def slow(self, now: float, lasts: float) -> str:
         """Every request takes seconds."""
         name, link = self._some_link()
-        link.latency = (0.1, 3.0)
+        link.latency = (0.1, 3.0) if self.guarded or "local" not in name else (0.05, 0.3)
 
         def end() -> None:
             link.latency = (0.0005, 0.004)

@@ -71,6 +71,7 @@ class People:
             rng.choice(("Complete",) * 7 + ("Failed",)),
             rng.choice((0.2, rng.uniform(0, 20))),
             policy,
+            rng.choice((None, 60.0)) if policy == "keep" else None,
         )
         made = self.home.create(JOBS, self._manifest(traits, pods))
         uid = made["metadata"]["uid"]
@@ -86,6 +87,8 @@ class People:
         notes = {}
         if traits.policy != "stop" or rng.random() < 0.5:
             notes[Option.ON_DISCONNECT.value] = traits.policy
+        if traits.rerun_after is not None:
+            notes[Option.RERUN_AFTER.value] = f"{traits.rerun_after:.0f}s"
         requests = {"gpu": str(traits.amount)}
         container = {"name": "c", "image": "i", "resources": {"requests": requests}}
         pod = {"restartPolicy": "Never", "containers": [container]}

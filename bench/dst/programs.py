@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, cast
 
 from bench.dst.clock import HOST, Host, VirtualLoop
 from bench.dst.cluster import Cluster
+from federation.core.failover import Tier, Timings
 from federation.core.policies import Policies
 from federation.core.queueing import PendingIndex
 from federation.edge.kube import KubeClient
@@ -20,6 +22,7 @@ from manager.protocol import ClusterSpec, WorkerHandle
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.links import Link
 from worker_agent.__main__ import run as run_agent
+from worker_agent.deadline_file import DeadlineFile
 from worker_agent.heartbeat import Heartbeat
 from worker_agent.settings import AgentSettings
 from worker_agent.state import Settings
@@ -95,16 +98,18 @@ class ManagerProgram(Program):
     management cluster is link ''.
     """
 
-    def __init__(self, index: PendingIndex, policies: Policies, *rest: Any) -> None:
+    def __init__(
+        self, index: PendingIndex, policies: Policies, timings: Timings, *rest: Any
+    ) -> None:
         super().__init__(*rest)
-        self.index, self.policies = index, policies
+        self.index, self.policies, self.timings = index, policies, timings
         self.manager: Manager | None = None
 
     async def main(self, links: dict[str, Link]) -> None:
         """See Program."""
         client = _client(links[""], "home")
         runtime = SimRuntime(links)
-        self.manager = Manager(client, self.index, runtime, ORIGIN, self.policies)
+        self.manager = Manager(client, self.index, runtime, ORIGIN, self.policies, self.timings)
         try:
             await self.manager.run()
         finally:
@@ -135,22 +140,55 @@ class SimRuntime:
 
 
 class AgentProgram(Program):
-    """The agent of one worker: link `local` to its own API server, `lease` to the management."""
+    """The agent of one worker: link `local` to its own API server, `lease` to the management. The
+    note of its deadline outlives it.
+    """
 
-    def __init__(self, cluster: Cluster, rng: random.Random, *rest: Any) -> None:
+    def __init__(self, cluster: Cluster, tier: Literal[Tier.AGENT, Tier.GUARD], *rest: Any) -> None:
         super().__init__(*rest)
-        self.cluster, self.rng = cluster, rng
-        self.heartbeat: Heartbeat | None = None
+        self.cluster, self.tier = cluster, tier
+        self.note = Note()
 
     async def main(self, links: dict[str, Link]) -> None:
         """See Program."""
-        name = self.cluster.name
-        settings = AgentSettings.model_construct(cluster=name, listen="")
+        name, clock = self.cluster.name, self.loop.time
+        settings = AgentSettings.model_construct(cluster=name, listen="", tier=self.tier)
         holder = f"agent-{name}-{self.lives}"
-        clock = self.loop.time
-        self.heartbeat = Heartbeat(_client(links["lease"], "home"), name, holder, clock=clock)
+        file = DeadlineFile(cast(Path, self.note), name, "boot")
+        lease = _client(links["lease"], "home")
+        heartbeat = Heartbeat(lease, name, holder, file=file, clock=clock)
         rules = Settings(clock=self.loop.wall, boottime=clock)
-        await run_agent(_client(links["local"], name), self.heartbeat, settings, rules)
+        await run_agent(_client(links["local"], name), heartbeat, settings, rules)
+
+
+class Note:
+    """A file in memory, as far as DeadlineFile uses a Path."""
+
+    def __init__(self, name: str = "deadline") -> None:
+        self.name = name
+        self.text: str | None = None
+        self.others: dict[str, Note] = {}
+
+    def read_text(self) -> str:
+        """See Path."""
+        if self.text is None:
+            raise FileNotFoundError(self.name)
+        return self.text
+
+    def write_text(self, text: str) -> None:
+        """See Path."""
+        self.text = text
+
+    def chmod(self, mode: int) -> None:
+        """See Path."""
+
+    def with_name(self, name: str) -> Note:
+        """See Path."""
+        return self.others.setdefault(name, Note(name))
+
+    def replace(self, other: Note) -> None:
+        """See Path."""
+        other.text = self.text
 
 
 def _client(link: Link, name: str) -> KubeClient:

@@ -35,6 +35,8 @@ class Traits:
     outcome: str
     exits: float
     policy: str
+    rerun_after: float | None = None
+    """With policy `keep`: after so many seconds of silence it stops, and may run elsewhere."""
     gone: bool = False
     """Somebody deleted or deactivated it: nobody owes it a result."""
 

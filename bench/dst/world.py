@@ -6,18 +6,21 @@ import base64
 import random
 from collections import Counter
 from datetime import UTC, datetime
+from typing import Literal
 
 import httpx
 
 from bench.dst import people
 from bench.dst.clock import EPOCH, Host, VirtualLoop
 from bench.dst.cluster import Cluster
+from bench.dst.guard import Guard
 from bench.dst.index import ShakyIndex
 from bench.dst.people import People
 from bench.dst.programs import AgentProgram, ManagerProgram, Program, link_to
 from bench.dst.records import RecordWatch
 from bench.dst.truth import Truth
 from federation.api.names import FEDQ_NAMESPACE
+from federation.core.failover import DEFAULT, FAST, Tier
 from federation.core.policies import Policies
 from federation.edge.resources import MULTIKUEUE_CLUSTERS, SECRETS
 from tests.fakes.kube_api import FakeKube
@@ -52,6 +55,8 @@ class World:
         self.clusters: dict[str, Cluster] = {}
         for name in self.names:
             self._cluster(name, preemption, strategy)
+        self.tier: Literal[Tier.AGENT, Tier.GUARD] = rng.choice((Tier.AGENT, Tier.GUARD))
+        self.timings = rng.choice((FAST, FAST, FAST, DEFAULT))
         self.index = ShakyIndex(random.Random(rng.getrandbits(64)))
         self.manager = self._manager()
         self.agents = {name: self._agent(name) for name in self.names}
@@ -79,7 +84,13 @@ class World:
         links = {name: self._link(c.fake, f"manager-{name}") for name, c in self.clusters.items()}
         links[""] = self._link(self.home, "manager-home")
         return ManagerProgram(
-            self.index, Policies(), self.loop, self.host("manager"), links, self._crashed
+            self.index,
+            Policies(),
+            self.timings,
+            self.loop,
+            self.host("manager"),
+            links,
+            self._crashed,
         )
 
     def _agent(self, name: str) -> AgentProgram:
@@ -87,9 +98,11 @@ class World:
             "local": self._link(self.clusters[name].fake, f"agent-{name}"),
             "lease": self._link(self.home, f"lease-{name}"),
         }
-        rng = random.Random(self.rng.getrandbits(64))
-        host = self.host(f"agent-{name}")
-        return AgentProgram(self.clusters[name], rng, self.loop, host, links, self._crashed)
+        host, cluster = self.host(f"agent-{name}"), self.clusters[name]
+        agent = AgentProgram(cluster, self.tier, self.loop, host, links, self._crashed)
+        if self.tier is Tier.GUARD:
+            Guard(self.loop, host, cluster, agent.note).start()
+        return agent
 
     def _link(self, server: FakeKube, name: str) -> Link:
         link = link_to(server, self.rng)

@@ -77,6 +77,8 @@ class FakeKube(httpx.AsyncBaseTransport):
         """(method, path with query) of every request that reached the server."""
         self.silent = False
         """Cut off: new requests are refused, open watches say nothing. See `cut`, `heal`."""
+        self.admit: Callable[[Resource, Json | None, Json], None] = lambda res, old, new: None
+        """Admission of what clients create or change (status apart): raises Refused."""
         self._faults: list[Fault] = []
         self._streams: dict[WatchStream, None] = {}
         self._pages: dict[str, list[Json]] = {}
@@ -217,6 +219,7 @@ class FakeKube(httpx.AsyncBaseTransport):
             case "POST" if not name:
                 if namespace:
                     body.setdefault("metadata", {}).setdefault("namespace", namespace)
+                self.admit(res, None, body)
                 return httpx.Response(201, json=self.create(res, body))
             case "PUT" | "PATCH":
                 return self._write(request, res, (namespace, name), sub, body)
@@ -259,6 +262,8 @@ class FakeKube(httpx.AsyncBaseTransport):
                 raise Refused(415, "UnsupportedMediaType", f"the fake does not know {kind}")
             if body["metadata"].get("uid") != old["metadata"]["uid"]:
                 raise Refused(422, "Invalid", "metadata.uid: field is immutable")
+        if not sub:
+            self.admit(res, self.objects.data.get(res, {}).get(key), body)
         return httpx.Response(200, json=self.objects.update(res, key, body, status=bool(sub)))
 
     def _delete(self, res: Resource, key: tuple[str, str], options: Json) -> httpx.Response:
