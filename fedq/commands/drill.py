@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
+from fedq import connect
 from fedq.commands.rigs import take_down
+from fedq.connect import ContextOption, KubeconfigOption
 from fedq.drill.cases.table import DRILLS, find
 from fedq.drill.drill import Drill
 from fedq.drill.picture import page
 from fedq.drill.prepare import Bench, Wishes
+from fedq.drill.real import REAL, refusal, run_real
 from fedq.drill.report import as_json, as_text
 from fedq.drill.result import Outcome
 from fedq.drill.running import run_all
@@ -129,6 +132,36 @@ def run(
         html.write_text(page(results))
     typer.echo(as_json(results) if as_object else as_text(results))
     if any(result.outcome is not Outcome.PASSED for result in results):
+        raise typer.Exit(FAILED)
+
+
+@app.command(
+    epilog="Examples:  fedq drill real manager-killed --context prod   |"
+    "   fedq drill real cordon --cluster east --context prod --yes"
+)
+def real(
+    name: Annotated[str, typer.Argument(help="manager-killed, agent-killed or cordon.")],
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    cluster: Annotated[str, typer.Option(help="The worker to cordon.", show_default=False)] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_object: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run a drill on a real cluster: only what happens to every installation now and then.
+
+    The context is that of the management cluster, or of a worker for agent-killed.
+    """
+    if why := refusal(name):
+        raise CommandError("this drill is for rigs", why, "fedq drill run", code=BAD_INPUT)
+    if name == "cordon" and not cluster:
+        raise CommandError("no worker is named", todo="Name one with --cluster.", code=BAD_INPUT)
+    drill = next(drill for drill in REAL if drill.name == name)
+    target = connect.choose(kubeconfig, context)
+    if not yes:
+        typer.confirm(f"{drill.shows}. Do it on {target.endpoint.server}?", abort=True, err=True)
+    result = connect.run(target, lambda found: run_real(drill, found.client, cluster, tell))
+    typer.echo(as_json([result]) if as_object else as_text([result]))
+    if result.outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
 
 
