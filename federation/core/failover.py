@@ -77,8 +77,8 @@ class Timings:
             return (
                 f"the bound on the error of a clock's rate is {self.rate:g}: below 0.1 makes sense"
             )
-        if self.lease != int(self.lease) or self.lease >= 2**31:
-            return f"the lease (L_W) is {self.lease:g} s: a Lease takes whole seconds"
+        if self.lease != int(self.lease) or self.lease > 86_400:
+            return f"the lease (L_W) is {self.lease:g} s: whole seconds make sense, up to a day"
         if self.renew >= self.suspect:
             return (
                 f"a cluster is suspect after {self.suspect:g} s (T_s), but renews every"
