@@ -1,7 +1,8 @@
 """The note of when the lease ends: for the next start of the agent, and for guards on nodes.
 
 JSON: `bootId` tells which start of the machine the clock belongs to, `deadline` and `renewed` are
-seconds of CLOCK_BOOTTIME, `epoch` and `cluster` say what the lease is of.
+seconds of CLOCK_BOOTTIME, `epoch` and `cluster` say what the lease is of. `kill` is how long what
+stops may take to end (seconds), for guards.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class DeadlineFile:
             "epoch": lease.tenure.epoch,
             "renewed": lease.tenure.renewed,
             "deadline": lease.tenure.deadline,
+            "kill": lease.terms.kill,
         }
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:

@@ -140,6 +140,10 @@ class Token(StrEnum):
     ATTEMPT = "FEDQ_ATTEMPT"
     JOB_UID = "FEDQ_JOB_UID"
     ON_DISCONNECT = "FEDQ_ON_DISCONNECT"
+    RERUN_AFTER = "FEDQ_RERUN_AFTER"
+    """The limit of `keep`, in seconds, where there is one."""
+    GRACE = "FEDQ_GRACE_SECONDS"
+    """The termination grace of the pod."""
 
 
 class Order(StrEnum):

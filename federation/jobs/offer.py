@@ -37,9 +37,9 @@ def copy_of(
     where they have to stop when the cluster is lost.
     """
     body = batch_job.remote_manifest(job, identity, record.admission, vendors)
-    token.add(body["spec"]["template"], identity)
     if most_grace_s is not None and identity.disconnect.policy is OnDisconnect.STOP:
         template.limit_grace(body["spec"]["template"], int(most_grace_s))
+    token.add(body["spec"]["template"], identity)
     for assignment in _assignments(record):
         template_before = body["spec"]["template"]
         body["spec"]["template"] = template.started(template_before, assignment, _updates(record))

@@ -13,6 +13,7 @@ from typing import Any
 
 from federation.api.names import Mirror, Token
 from federation.jobs.mirror import Identity
+from federation.jobs.template import grace_seconds
 
 Json = dict[str, Any]
 
@@ -29,7 +30,10 @@ def add(template: Json, identity: Identity) -> None:
         Token.ATTEMPT.value: str(identity.attempt),
         Token.JOB_UID.value: identity.local_uid,
         Token.ON_DISCONNECT.value: identity.disconnect.policy.value,
+        Token.GRACE.value: str(grace_seconds(template)),
     }
+    if identity.disconnect.rerun_after is not None:
+        given[Token.RERUN_AFTER.value] = f"{identity.disconnect.rerun_after:.0f}"
     for part in ("initContainers", "containers"):
         for container in template["spec"].get(part) or ():
             known = container.get("env") or []

@@ -1,0 +1,26 @@
+"""The limit of `keep`: a job of a lost cluster runs elsewhere only after it has ended there."""
+
+from __future__ import annotations
+
+import pytest
+
+from federation.core.facts import Binding
+from federation.core.failover import FAST, OnDisconnect, Standing
+from federation.core.holding import Lease, Terms
+from federation.core.loss import may_rerun
+
+
+@pytest.mark.parametrize("after", [0.0, 10.0, 30.0, 300.0])
+def test_the_manager_waits_for_what_the_worker_lets_run(after: float) -> None:
+    """Also where the limit is shorter than the lease, during which the worker does not stop it."""
+    lease = Lease().renewal(0.0, 1, Terms(FAST.renew, FAST.lease, FAST.kill))
+    stops = lease.limit(OnDisconnect.KEEP, after, 1)
+    gone = stops + FAST.tick + FAST.kill
+    bound = Binding("w", 1, 1, 0.0, policy=OnDisconnect.KEEP, rerun_after=after)
+
+    def reruns(silent: float) -> bool:
+        standing = Standing("w", 2, suspect=True, silent=silent, fenced_below=2)
+        return may_rerun(bound, standing, FAST)
+
+    assert not reruns(gone)
+    assert reruns(gone * FAST.skew + 0.001)
