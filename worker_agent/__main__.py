@@ -72,7 +72,7 @@ async def run(
     workloads = Workloads(client, agent)
     gates, pins = Gates(client, agent), Pins(client, agent)
     reporter = Reporter(client, catalog, agent, cluster, settings.tier)
-    take_over = Takeover(Epochs(client), reporter)
+    take_over = Takeover(Epochs(client), agent, reporter)
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(vital(beat(take_over, agent.lease_changed), "heartbeat"))
@@ -126,10 +126,17 @@ def _problem(
 
 
 def _told(heartbeat: Heartbeat) -> dict[str, object]:
-    """The lease as the status page shows it."""
-    lease = heartbeat.lease
-    left = None if lease.deadline is None else round(lease.deadline - boottime(), 1)
-    return {"epoch": lease.epoch, "endsInSeconds": left, "problem": heartbeat.problem}
+    """The lease as the status page shows it, and as guards of nodes read it there."""
+    lease, now = heartbeat.lease, boottime()
+    shown: dict[str, object] = {"epoch": lease.epoch, "problem": heartbeat.problem}
+    if lease.tenure is None:
+        return {**shown, "endsInSeconds": None}
+    return {
+        **shown,
+        "endsInSeconds": round(lease.tenure.deadline - now, 1),
+        "renewedSecondsAgo": round(now - lease.tenure.renewed, 1),
+        "killSeconds": lease.terms.kill,
+    }
 
 
 async def _main(settings: AgentSettings, rules: Settings) -> None:

@@ -122,6 +122,10 @@ class State:
         now = self.settings.boottime()
         return not job.mirrored or self.lease().may_start(job.epoch, now)
 
+    async def written(self) -> None:
+        """Until everything has been written, or given up, that was asked for before."""
+        await self._writes.drained()
+
     def write(
         self,
         job: WorkerJob,

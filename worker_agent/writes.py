@@ -50,6 +50,7 @@ class Queue:
         self._news: dict[str, asyncio.Event] = {}
         self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
         self._urgent = asyncio.Semaphore(URGENT_IN_FLIGHT)
+        self._tasks = set[asyncio.Task[None]]()
 
     def busy(self, uid: str) -> bool:
         """Whether a write about this Job is under way: its facts are about to change."""
@@ -70,7 +71,14 @@ class Queue:
         self._pending[job.uid] += 1
         lock = self._locks.setdefault(job.uid, asyncio.Lock())
         limit = self._urgent if urgent else self._limit
-        tasks.create_task(self._run(job, write, lock, limit))
+        task = tasks.create_task(self._run(job, write, lock, limit))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def drained(self) -> None:
+        """Until all writes are over that are under way or wait now."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
 
     async def _run(
         self, job: WorkerJob, write: Write, lock: asyncio.Lock, limit: asyncio.Semaphore

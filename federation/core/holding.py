@@ -112,8 +112,10 @@ class Lease:
         return self.tenure is not None and now < self.tenure.deadline and self.seen <= self.epoch
 
     def may_start(self, epoch: int, now: float) -> bool:
-        """Whether a copy that was offered or adopted in an epoch may be started, or go on."""
-        return self.holds(now) and epoch >= self.epoch
+        """Whether a copy that was offered or adopted in an epoch may be started, or go on. One of a
+        higher epoch than this cluster is in tells of a fence that has yet to be heard of.
+        """
+        return self.holds(now) and epoch == self.epoch
 
     def limit(self, policy: OnDisconnect, rerun_after: float | None, epoch: int) -> float:
         """When a copy that runs has to be stopped: NEVER if the end of the lease is nothing to it,

@@ -299,6 +299,7 @@ async def test_the_deadline_is_noted_and_read_at_the_next_start(tmp_path: Path) 
     body = json.loads((tmp_path / "deadline.json").read_text())
     assert body == {
         "bootId": "boot-1", "cluster": "a", "epoch": 3, "renewed": 1000.0, "deadline": 1030.0,
+        "kill": 45.0,
     }  # fmt: skip
     assert (tmp_path / "deadline.json").stat().st_mode & 0o777 == 0o644
     assert files(tmp_path) == ["deadline.json"]
@@ -397,7 +398,7 @@ async def test_the_order_of_a_takeover() -> None:
         client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
         reporter = Reporter(client, agent.state.catalog, agent, "a")
         task = asyncio.create_task(reporter.run())
-        take_over = Takeover(Epochs(client), reporter)
+        take_over = Takeover(Epochs(client), agent, reporter)
         agent.quotas_changed()  # so that it decides once more
         try:
             worker.fake.log.clear()
