@@ -22,6 +22,8 @@ from federation.api.access import agent_access, agent_account, cluster_registrat
 from federation.api.names import FEDQ_NAMESPACE
 from fedq.rig.errors import RigError
 from fedq.rig.network import LOOPBACK
+from fedq.rig.pods.plan import pods_mark
+from fedq.rig.process import MARK
 from fedq.rig.rig import Rig
 
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
@@ -138,7 +140,7 @@ class Stack:
             "FEDQ_KUBECONFIG": str(own),
             "FEDQ_MANAGEMENT_KUBECONFIG": str(lease),
             "FEDQ_CARDS": "agent",  # HAMi's scheduler is no part of a rig
-            "FEDQ_DEADLINE_FILE": str(folder / "deadline.json"),
+            "FEDQ_DEADLINE_FILE": str(self._deadline_file(worker)),
         }
         argv = [sys.executable, "-m", "worker_agent"]
         if config is not None:
@@ -194,6 +196,24 @@ class Stack:
         argv = [sys.executable, "-m", "fedq.rig.podrunner", worker, kubeconfig, str(self.history)]
         self.rig.start_process(f"runner/{worker}", argv, {}, cluster=worker)
 
+    def start_guard(self, worker: str) -> None:
+        """The guard of a worker's nodes, for the processes that `start_runner` runs (tier B)."""
+        folder = self.rig.data_dir(f"guard-{worker}")
+        env = {
+            "FEDQ_GUARD_DEADLINE_FILE": str(self._deadline_file(worker)),
+            "FEDQ_GUARD_CLUSTER": worker,
+            "FEDQ_GUARD_STATUS_FILE": str(folder / "status.json"),
+            # One machine stands for the nodes of all clusters.
+            "FEDQ_GUARD_ONLY": f"{MARK}={pods_mark(self.rig.home, worker)}",
+        }
+        argv = [sys.executable, "-m", "worker_agent.guard"]
+        self.rig.start_process(
+            f"guard/{worker}", argv, env, (folder / "status.json").exists, cluster=worker
+        )
+
+    def _deadline_file(self, worker: str) -> Path:
+        return self.rig.data_dir(f"agent-{worker}") / "deadline.json"
+
     def _listen(self, program: str, cluster: str = "") -> str:
         """The address of a program's HTTP server in the network of a cluster, chosen once."""
         path = self.rig.data_dir(program) / "listen"
@@ -225,6 +245,7 @@ class Stack:
         self._stop_programs()
         for worker in self.rig.workers:
             self._stop(f"runner/{worker}")
+            self._stop(f"guard/{worker}")
         self._stop("redis")
 
     def _stop_programs(self) -> None:

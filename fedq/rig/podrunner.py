@@ -26,7 +26,7 @@ from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging
 from fedq.rig.pods.handle import Handle
 from fedq.rig.pods.keeper import Keeper, Place, end_orphan
-from fedq.rig.pods.plan import handled
+from fedq.rig.pods.plan import handled, pods_mark
 from fedq.rig.process import MARK
 
 Json = dict[str, Any]
@@ -92,9 +92,8 @@ async def _main(cluster: str, kubeconfig: Path, history: Path) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     async with KubeClient(load_endpoint(kubeconfig), user_agent="fedq-podrunner") as client:
-        # Another name than the runner's own: whoever stops the runner does not mean the pods.
         home = os.environ.get(MARK, "").rpartition(":")[0]
-        place = Place(client, cluster, folder, f"{home}:pods/{cluster}")
+        place = Place(client, cluster, folder, pods_mark(home, cluster))
         task = asyncio.create_task(run(place))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from fedq.rig.pods.process import NEVER
@@ -47,6 +48,13 @@ class Plan:
     def arguments(self, file: str) -> list[str]:
         """Of the program `process.py`."""
         return [file, json.dumps(self.about), str(self.seconds), str(self.exit), self.stop]
+
+
+def pods_mark(home: Path | str, cluster: str) -> str:
+    """What the processes of pods carry as `fedq.rig.process.MARK`. It is not that of their runner:
+    whoever stops the runner does not mean the pods.
+    """
+    return f"{home}:pods/{cluster}"
 
 
 def handled(pod: Json) -> bool:
