@@ -13,8 +13,9 @@ from typing import Any
 from unittest import mock
 
 from bench.dst.clock import VirtualLoop
-from federation.edge import informer, services
+from federation.edge import informer, kube, services
 from manager import queue_status
+from tests.fakes import kube_api, light, links
 
 _PROGRAMS = ("federation.", "manager.", "worker_agent.")
 _Random = random.Random
@@ -60,6 +61,8 @@ def deterministic(loop: VirtualLoop, seed: int) -> Iterator[None]:
         enter(mock.patch.object(uuid, "uuid4", uuid4))
         enter(mock.patch.object(random, "Random", Seeded))
         enter(mock.patch.object(informer, "Timing", timing))
+        for module in (kube, kube_api, links):
+            enter(mock.patch.object(module, "httpx", light))
         enter(mock.patch.object(queue_status, "EVERY_S", QUEUE_STATUS_S))
         enter(mock.patch.object(services, "exit_soon", stay))
         for name, module in list(sys.modules.items()):

@@ -120,6 +120,7 @@ class SimRuntime:
     """As LocalRuntime, over the simulated network."""
 
     name = "simulation"
+    problem = ""
 
     def __init__(self, links: dict[str, Link]) -> None:
         self._links = links

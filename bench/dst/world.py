@@ -6,9 +6,7 @@ import base64
 import random
 from collections import Counter
 from datetime import UTC, datetime
-from typing import Literal
-
-import httpx
+from typing import Any, Literal
 
 from bench.dst import people
 from bench.dst.clock import EPOCH, Host, VirtualLoop
@@ -147,7 +145,7 @@ class World:
         if not self.over:
             self.violate("crash", text)
 
-    def _answered(self, link: str, request: httpx.Request, status: int) -> None:
+    def _answered(self, link: str, request: Any, status: int) -> None:
         path = request.url.raw_path.decode()
         if not (path == "/readyz" or "/leases" in path or "watch=1" in path):
             self.minutes[int(self.loop.now // 60)] += 1

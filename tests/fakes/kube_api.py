@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import httpx
+from pydantic_core import from_json
 
 from federation.edge import resources as r
 from federation.edge.resources import Resource
@@ -82,6 +82,7 @@ class FakeKube(httpx.AsyncBaseTransport):
         self._faults: list[Fault] = []
         self._streams: dict[WatchStream, None] = {}
         self._pages: dict[str, list[Json]] = {}
+        self._routes: dict[str, tuple[Resource, str, str, str]] = {}
         for name in namespaces:
             self.create(r.NAMESPACES, {"metadata": {"name": name}})
 
@@ -162,6 +163,7 @@ class FakeKube(httpx.AsyncBaseTransport):
             plural, namespaced = crd["names"]["plural"], crd["scope"] == "Namespaced"
             res = Resource(crd["group"], version["name"], plural, namespaced)
             self.resources.append(res)
+            self._routes.clear()
             if "status" in version.get("subresources", {}):
                 self.with_status.add(res)
 
@@ -195,7 +197,7 @@ class FakeKube(httpx.AsyncBaseTransport):
             raise httpx.ReadTimeout("timed out", request=request)
         response = refusal(fault.status, "", "injected fault")
         if fault.retry_after is not None:
-            response.headers["Retry-After"] = str(fault.retry_after)
+            response.headers["retry-after"] = str(fault.retry_after)
         return response
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
@@ -207,7 +209,7 @@ class FakeKube(httpx.AsyncBaseTransport):
         if path == "/version":
             return httpx.Response(200, json={"major": "1", "minor": "36"})
         res, namespace, name, sub = self._route(path)
-        body = json.loads(request.content) if request.content else {}
+        body = from_json(request.content) if request.content else {}
         query = dict(request.url.params)
         match request.method:
             case "GET" if name:
@@ -228,6 +230,11 @@ class FakeKube(httpx.AsyncBaseTransport):
         raise Refused(405, "MethodNotAllowed", "the server does not allow this method")
 
     def _route(self, path: str) -> tuple[Resource, str, str, str]:
+        if path not in self._routes:
+            self._routes[path] = self._find_route(path)
+        return self._routes[path]
+
+    def _find_route(self, path: str) -> tuple[Resource, str, str, str]:
         for res in self.resources:
             if not path.startswith(res.prefix + "/"):
                 continue

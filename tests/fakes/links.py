@@ -80,8 +80,9 @@ class Link(httpx.AsyncBaseTransport):
             await _close(response)
             await asyncio.sleep(read)
             raise httpx.ReadTimeout("no answer", request=request)
-        await asyncio.sleep(self.rng.uniform(*self.latency))
-        self._alive(request)
+        if request.method != "GET":  # of what only reads, one delay is as good as two
+            await asyncio.sleep(self.rng.uniform(*self.latency))
+            self._alive(request)
         return response
 
     async def _unsent(self, request: httpx.Request, read: float) -> None:
@@ -109,7 +110,7 @@ class Link(httpx.AsyncBaseTransport):
         status = self.rng.choice(self.refuse)
         response = refusal(status, "", "the server is not well")
         if status == 429:
-            response.headers["Retry-After"] = "1"
+            response.headers["retry-after"] = "1"
         self.on_answer(request, status)
         return response
 

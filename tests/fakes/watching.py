@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import httpx
+from pydantic_core import to_json
 
 from federation.edge.resources import Resource
 from tests.fakes.objects import Change
@@ -131,4 +131,4 @@ class WatchStream(httpx.AsyncByteStream):
 
 
 def _line(type_: str, obj: Json) -> bytes:
-    return json.dumps({"type": type_, "object": obj}).encode() + b"\n"
+    return to_json({"type": type_, "object": obj}) + b"\n"
