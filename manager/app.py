@@ -59,9 +59,7 @@ class Manager:
         if policies and policies.resources.devices.mappings:
             self.catalog.claims.want()
         self.scheduler = Scheduler(index, REACTIVATION_S)
-        self.controller = Controller(
-            self.catalog, self.scheduler, policies or Policies(), timings
-        )
+        self.controller = Controller(self.catalog, self.scheduler, policies or Policies(), timings)
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings)
         watcher.on_standing = self.controller.cluster_stood
@@ -160,6 +158,7 @@ class Manager:
         return {
             "ready": self.ready,
             "runtime": self.runtime.name,
+            "runtimeProblem": self.runtime.problem,
             "jobs": len(self.controller.states),
             "waiting": len(self.scheduler.items),
             "cycles": self.scheduler.cycles,

@@ -29,6 +29,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import JOBS, WORKER_REPORTS, Json
 from federation.jobs import batch_job
+from manager.leash import Leash
 from manager.protocol import (
     AdoptCopy,
     ClusterSpec,
@@ -44,7 +45,8 @@ from manager.protocol import (
 )
 
 PROBE_S = 5.0
-POLL_S = 10.0
+POLL_S = 5.0
+"""A worker that says nothing for twice as long is in trouble: see `manager.runtime`."""
 NEWS_APART_S = 0.1
 """Least time between two batches of news: under load it makes batches, idle it costs nothing."""
 _IN_FLIGHT = 32
@@ -53,8 +55,12 @@ _IN_FLIGHT = 32
 class ClusterWorker:
     """One per cluster. `run` must be running; `apply` and `poll` may be called at any time."""
 
-    def __init__(self, spec: ClusterSpec, client: KubeClient | None = None) -> None:
+    def __init__(
+        self, spec: ClusterSpec, client: KubeClient | None = None, leash: Leash | None = None
+    ) -> None:
+        """With a `leash` it writes only as long as its manager is heard of."""
         self.spec = spec
+        self._leash = leash
         self.instance = uuid.uuid4().hex
         self._client = client
         self._news = asyncio.Event()
@@ -81,6 +87,8 @@ class ClusterWorker:
             )
             return
         self._client = client
+        if self._leash is not None:
+            client.halted = self._leash.problem
         own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
         on_copy = Calls(self.see_copies, self.see_copy, partial(self.see_copy, gone=True))
         copies = Informer(client, JOBS, on_copy, select=own)
@@ -108,6 +116,8 @@ class ClusterWorker:
         async with self._polling:
             if instance != self.instance:
                 ack = -1
+            elif self._leash is not None:
+                self._leash.acknowledged(ack)
             if self._sent is not None and self._sent.seq != ack:
                 return self._sent
             return await self._next_news()
@@ -128,6 +138,8 @@ class ClusterWorker:
         inventory, self._inventory = self._inventory, None
         report, self._report = self._report, None
         requests = dict(self._client.requests) if self._client else {}
+        if self._leash is not None:
+            self._leash.told(self._seq)
         self._sent = News(
             self.instance, os.getpid(), self._seq, self._health, copies, inventory, report, requests
         )

@@ -9,7 +9,6 @@ write names the version or the UID that it was decided on.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -20,16 +19,12 @@ from federation.core.election import ElectionTimes, Seen, free_at, seen
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import LEASES, Json
+from manager.clock import boot_time
 
 log = structlog.get_logger(__name__)
 
 LEASE_NAME = "fedq-manager"
 LEAST_PAUSE_S = 0.05
-
-
-def boot_time() -> float:
-    """Seconds on a clock that nobody sets and that goes on while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LeadershipLost(RuntimeError):

@@ -141,7 +141,13 @@ class WorkerHandle(Protocol):
 class Runtime(Protocol):
     """Where the workers of clusters run."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What they run as."""
+
+    @property
+    def problem(self) -> str:
+        """Why they do not run as they should; '' if they do."""
 
     async def start(self, spec: ClusterSpec) -> WorkerHandle:
         """Start the worker of a cluster."""

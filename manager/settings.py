@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from federation.core.election import ElectionTimes
 from federation.core.failover import PROFILES, Timings
 
 
@@ -34,6 +35,15 @@ class ManagerSettings(BaseSettings):
     """For the embedded Valkey's and Ray's sockets; short, as socket paths are limited to 107."""
     log_level: str = "info"
     """debug, info, warning or error."""
+    leader_elect: bool = True
+    """With other managers of this management cluster: one leads, the others stand by. Off: this one
+    always leads, and must be the only one."""
+    leader_lease_s: int = 15
+    """Silence of the leader after which another one takes over."""
+    leader_renew_deadline_s: float = 10.0
+    """A leader whose renewals have failed for as long does nothing until one succeeds."""
+    leader_retry_s: float = 2.0
+    """How often the leader renews, and the others look."""
     failover_profile: Literal["default", "fast"] = "default"
     """The times of failover: default, or fast (an outage of the management API of 30 s stops what
     may run once only). The settings below change single ones, in seconds."""
@@ -49,6 +59,15 @@ class ManagerSettings(BaseSettings):
     """L_M: silence after which jobs run elsewhere."""
     recover_s: float | None = None
     """For how long a cluster has to be well before it gets new work again."""
+
+    def election(self) -> ElectionTimes:
+        """The times of leadership. Raises ValueError, with the numbers, where they do not fit."""
+        times = ElectionTimes(
+            self.leader_lease_s, self.leader_renew_deadline_s, self.leader_retry_s
+        )
+        if problem := times.problem():
+            raise ValueError(f"the times of leadership do not fit together: {problem}")
+        return times
 
     def timings(self) -> Timings:
         """The profile with its changes. Raises ValueError, with the numbers, where they keep no

@@ -19,15 +19,21 @@ Report = Callable[[], dict[str, Any]]
 Waiting = Callable[[str], Awaitable[list[str]]]
 
 
-def app(problem: Callable[[], str], status: Report, waiting: Waiting | None = None) -> Starlette:
-    """`problem` is '' while the program makes progress; `status` is what /status shows.
+def app(
+    problem: Callable[[], str],
+    status: Report,
+    waiting: Waiting | None = None,
+    note: Callable[[], str] = lambda: "ok",
+) -> Starlette:
+    """`problem` is '' while the program makes progress; then /healthz says `note`. `status` is what
+    /status shows.
 
     `waiting` has the UIDs that wait in a ClusterQueue, in order, for /waiting?queue=NAME.
     """
 
     async def health(request: Request) -> Response:
         text = problem()
-        return PlainTextResponse(text or "ok", status_code=503 if text else 200)
+        return PlainTextResponse(text or note(), status_code=503 if text else 200)
 
     async def metrics(request: Request) -> Response:
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

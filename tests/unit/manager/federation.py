@@ -39,6 +39,7 @@ class FakeRuntime:
     """As LocalRuntime, with a fake cluster for each name instead of a kubeconfig."""
 
     name = "fake"
+    problem = ""
 
     def __init__(self, clusters: dict[str, Worker]) -> None:
         self.clusters = clusters

@@ -1,0 +1,139 @@
+"""One replica of the manager: it stands by until it leads, and builds everything then.
+
+A standby looks at the Lease and nothing else. Who leads and may not act for a while (see
+`manager.election`) writes nothing: its client is halted, and its workers get no commands. Who has
+lost the Lease to another one ends, and its supervisor starts it again as a standby.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from functools import partial
+from typing import Any
+
+import structlog
+
+from federation.core.failover import Timings
+from federation.core.policies import Policies
+from federation.core.queueing import IndexUnavailable
+from federation.edge.embedded_redis import embedded_redis
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import Endpoint, load_endpoint
+from federation.edge.redis_index import RedisIndex
+from federation.edge.services import exit_soon, guard, vital
+from federation.edge.telemetry import settle_memory
+from manager.app import Manager, ensure_origin
+from manager.election import Election, LeadershipLost
+from manager.instance import instance
+from manager.local_runtime import LocalRuntime
+from manager.ray_process import RaySettings, open_ray
+from manager.runtime import SupervisedRuntime
+from manager.settings import ManagerSettings
+
+log = structlog.get_logger(__name__)
+
+
+class Replica:
+    """`lost` says that another replica has taken over from this one."""
+
+    def __init__(self, settings: ManagerSettings, policies: Policies, timings: Timings) -> None:
+        self._settings, self._policies, self._timings = settings, policies, timings
+        self._election: Election | None = None
+        self._manager: Manager | None = None
+        self.lost = False
+
+    async def run(self) -> None:
+        """Stand by, then lead until cancelled, or until the Lease is lost."""
+        endpoint = load_endpoint(self._settings.kubeconfig, self._settings.context)
+        if not self._settings.leader_elect:
+            await self._manage(endpoint)
+            return
+        client = KubeClient(endpoint, user_agent="fedq-manager-election")
+        with instance(self._settings.state_dir) as identity:
+            async with client:
+                election = Election(client, identity, self._settings.election())
+                self._election = election
+                await election.lead()
+                try:
+                    await self._lead(election, endpoint)
+                finally:
+                    await election.resign()
+
+    async def _lead(self, election: Election, endpoint: Endpoint) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(election.keep())
+                tasks.create_task(guard(self._manage(endpoint), "manager"))
+        except* LeadershipLost as group:
+            self.lost = True
+            exit_soon()
+            log.error("leader.lost", why=str(group.exceptions[0]))
+
+    def _halted(self) -> str:
+        if self._election is None or self._election.may_act():
+            return ""
+        return "this manager does not lead at the moment"
+
+    async def _manage(self, endpoint: Endpoint) -> None:
+        settings = self._settings
+        async with contextlib.AsyncExitStack() as stack:
+            runtime = self._runtime()
+            stack.push_async_callback(runtime.aclose)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(vital(runtime.run(), "runtime"))
+                url = settings.redis_url or stack.enter_context(embedded_redis(settings.state_dir))
+                client = KubeClient(endpoint, user_agent="fedq-manager")
+                client.halted = self._halted
+                await stack.enter_async_context(client)
+                origin = await ensure_origin(client)
+                index = RedisIndex(url, shard=f"{origin[:8]}:0")
+                stack.push_async_callback(index.aclose)
+                manager = Manager(client, index, runtime, origin, self._policies, self._timings)
+                manager.on_crash = exit_soon
+                self._manager = manager
+                settle_memory()
+                await manager.run()
+
+    def _runtime(self) -> SupervisedRuntime:
+        settings, local = self._settings, LocalRuntime()
+        ray = RaySettings(settings.ray_address, settings.state_dir / "ray", settings.log_level)
+        opener = partial(open_ray, ray) if settings.runtime == "ray" else None
+        return SupervisedRuntime(opener, local, halted=self._halted)
+
+    # What people are shown
+
+    def problem(self) -> str:
+        """Why no progress is made here; '' if it is, and for a standby that does its part."""
+        if self._election is not None and (problem := self._election.problem):
+            return problem
+        if self._manager is not None:
+            return self._manager.problem()
+        return "" if self._stands_by() else "starting"
+
+    def note(self) -> str:
+        """What a healthy replica does."""
+        if self._stands_by() and self._election is not None:
+            return f"standby: {self._election.leader} leads"
+        return "ok"
+
+    def _stands_by(self) -> bool:
+        election = self._election
+        return election is not None and election.leader not in ("", election.identity)
+
+    def status(self) -> dict[str, Any]:
+        """See Manager.status, with who leads. A standby knows nothing else."""
+        found: dict[str, Any] = {"ready": False}
+        if self._manager is not None:
+            found = self._manager.status()
+        election = self._election
+        if election is not None:
+            found["leader"] = election.leader
+            found["identity"] = election.identity
+        return {**found, "leads": self._manager is not None and not self._halted()}
+
+    async def waiting(self, queue: str) -> list[str]:
+        """See Manager.waiting. Raises IndexUnavailable on a standby, too."""
+        if self._manager is None:
+            raise IndexUnavailable(f"this manager does not lead: {self.note()}")
+        return await self._manager.waiting(queue)
