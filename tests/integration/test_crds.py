@@ -760,6 +760,35 @@ def test_worker_refuses_an_epoch_that_is_over(worker):
     assert "the epoch in fedq.io/epoch is over" in said
 
 
+def test_worker_does_not_lower_its_epoch(worker):
+    """Raised, and left alone, it may be by the agent; lowered, or made nonsense, by nobody."""
+    config: Json = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "fedq-epoch", "namespace": "fedq-system"},
+        "data": {"epoch": "9"},
+    }
+    worker.kubectl("create", "--as", AGENT, "-f", "-", objects=[config])
+
+    def written(**data: str) -> str:
+        patch = ("patch", "configmap", "fedq-epoch", "-n", "fedq-system", "--type=merge", "-p")
+        try:
+            worker.kubectl(*patch, json.dumps({"data": data}), "--as", AGENT)
+        except RigError as error:
+            return str(error)
+        return ""
+
+    try:
+        assert written(epoch="10") == ""
+        assert written(other="x") == ""
+        assert "never lowered" in written(epoch="9")
+        assert "whole number" in written(epoch="eleven")
+        assert "whole number" in written(epoch="")
+        assert written(epoch="11") == ""
+    finally:
+        worker.kubectl("delete", "configmap", "fedq-epoch", "-n", "fedq-system")
+
+
 # -- roles ------------------------------------------------------------------------------------
 
 MAY = [

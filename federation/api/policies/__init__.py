@@ -37,6 +37,7 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
         "card-notes": pods.card_notes(),
         "default-queue": default_queue(None),
         "epoch": jobs.epoch_fence(),
+        "epoch-rises": jobs.epoch_rises(),
         "no-forgery": jobs.no_forgery(),
         "queue-jobs": jobs.queue_jobs(None),
     },

@@ -73,6 +73,14 @@ def pods(operations: Sequence[str]) -> Json:
     return _match("", ("v1",), "pods", operations)
 
 
+def config_map(name: str, namespace: str) -> Json:
+    """Matches writes of one ConfigMap."""
+    match = _match("", ("v1",), "configmaps", WRITES)
+    match["resourceRules"][0]["resourceNames"] = [name]
+    only = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    return match | {"namespaceSelector": only}
+
+
 def _match(group: str, versions: Sequence[str], resource: str, operations: Sequence[str]) -> Json:
     rule = {
         "apiGroups": [group],

@@ -9,6 +9,7 @@ from federation.api.policies.build import (
     WRITES,
     Documents,
     check,
+    config_map,
     jobs,
     json_patch,
     mutating,
@@ -150,4 +151,37 @@ def epoch_fence() -> Documents:
                 "parameterNotFoundAction": "Allow",
             }
         },
+    )
+
+
+def epoch_rises() -> Documents:
+    """The lowest epoch that may be written is a number, and nobody lowers it: not an agent that has
+    slept through a fence either.
+    """
+
+    def number(node: str) -> str:
+        return (
+            f"has({node}.data) && 'epoch' in {node}.data && "
+            f"{node}.data['epoch'].matches('^[0-9]{{1,9}}$')"
+        )
+
+    def epoch(node: str) -> str:
+        return f"int({node}.data['epoch'])"
+
+    rises = (
+        f"oldObject == null || !({number('oldObject')}) || {epoch('object')} >= "
+        f"{epoch('oldObject')}"
+    )
+    return validating(
+        "fedq-epoch-rises",
+        config_map(EPOCH_CONFIG_MAP, FEDQ_NAMESPACE),
+        [],
+        [
+            check(f"({number('object')})", "data.epoch is a whole number of up to nine digits"),
+            check(
+                f"!({number('object')}) || {rises}",
+                "data.epoch is never lowered: what was fenced stays fenced",
+                "Forbidden",
+            ),
+        ],
     )

@@ -40,7 +40,7 @@ class Outages:
         self.renewed = {1: self.worker.boot()}
         self.before: dict[str, WorkerJob] = {}
         self.under_way: set[str] = set()
-        """Jobs that were being written when the epoch changed: a takeover waits for those."""
+        """Jobs that were being written when time jumped or the epoch changed."""
         self.worker.fake.objects.listeners.append(self.check)
 
     # What must never be
@@ -68,8 +68,9 @@ class Outages:
         if not facts.mirrored:
             return
         sent = self.renewed.get(facts.epoch)
-        over = facts.epoch < self.worker.state.epoch and facts.uid not in self.under_way
-        if over or sent is None:
+        if facts.uid in self.under_way:
+            return  # it was sent before; what it started is stopped again, see `overdue`
+        if facts.epoch < self.worker.state.epoch or sent is None:
             self.problems.append(f"{facts.key}: started in epoch {facts.epoch}, which is over")
         elif self.worker.boot() >= sent + TERMS.lease:
             self.problems.append(f"{facts.key}: started after the lease")
@@ -111,7 +112,12 @@ class Outages:
         self.worker.add(job(self.name(), self.rng.randint(1, 3)))
 
     def pass_time(self) -> None:
+        self.note_writes()
         self.worker.later(self.rng.choice([1, 5, 12, 31]))
+
+    def note_writes(self) -> None:
+        agent = self.worker.agent
+        self.under_way = {uid for uid in agent.jobs if agent.state.busy(uid)}
 
     def renew(self) -> None:
         """The agent's heartbeat succeeds; in a new epoch if it was fenced."""
@@ -119,8 +125,7 @@ class Outages:
             self.worker.tell(self.worker.state.failure())
             return
         if self.worker.state.epoch < self.epoch:
-            agent = self.worker.agent
-            self.under_way = {uid for uid in agent.jobs if agent.state.busy(uid)}
+            self.note_writes()
         self.renewed[self.epoch] = self.worker.boot()
         self.worker.renew(self.epoch)
 
