@@ -17,7 +17,7 @@ from federation.core.failover import Timings
 from federation.core.health import Create, Fence
 from federation.core.lease import Watch, observe, vanished
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
-from federation.edge.informer import Calls, Informer, Select
+from federation.edge.informer import Calls, Informer, Select, Timing
 from federation.edge.kube import KubeClient
 from federation.edge.resources import LEASES, Json
 from manager import canary
@@ -36,7 +36,11 @@ class Leases:
         self._client, self._timings, self._clock = client, timings, clock
         self._objects: dict[str, Json] = {}
         calls = Calls(self._listed, self._seen, self._gone)
-        self.informer = Informer(client, LEASES, calls, select=Select(FEDQ_NAMESPACE))
+        # The canary is written four times in that time: a watch without it hangs, and must not make
+        # clusters look silent.
+        timing = Timing(idle_timeout=timings.suspect - timings.renew)
+        select = Select(FEDQ_NAMESPACE)
+        self.informer = Informer(client, LEASES, calls, select=select, timing=timing)
 
     def _listed(self, items: Sequence[Json], version: str) -> None:
         present = {item["metadata"]["name"] for item in items}
