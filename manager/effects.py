@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import random
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 
@@ -55,11 +57,19 @@ class EffectRunner:
         self._orders = Orders(client, controller, clusters, origin)
         self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
         self._rng = random.Random()
+        self._decided: dict[str, int] = {}
+        """Versions of the records that the steps under way were decided on, by UID of the job."""
 
-    async def run(self, uid: str, effects: tuple[do.Effect, ...]) -> None:
-        """Run effects; the first that fails ends the step."""
+    def run(self, uid: str, effects: tuple[do.Effect, ...]) -> Coroutine[Any, Any, None]:
+        """Run effects; the first that fails ends the step. They are for the record as it is now."""
+        record = self._state(uid).record
+        return self._run(uid, effects, record.version if record else 0)
+
+    async def _run(self, uid: str, effects: tuple[do.Effect, ...], version: int) -> None:
+        self._decided[uid] = version
         try:
             for effect in effects:
+                self._check_decided(uid)
                 await self._one(uid, effect)
         except Ended as end:
             self._controller.feed(uid, end.event)
@@ -73,6 +83,14 @@ class EffectRunner:
         else:
             if uid in self._controller.states:
                 self._controller.feed(uid, on.Done())
+
+    def _check_decided(self, uid: str) -> None:
+        """What was decided on another record than there is now has to be decided anew: a write that
+        took the newer version would overwrite what somebody else decided.
+        """
+        record, version = self._state(uid).record, self._decided[uid]
+        if record is not None and version and record.version != version:
+            raise Again("", AFTER_CONFLICT_S)
 
     def _failed(self, uid: str, after: float | None, why: str) -> None:
         state = self._state(uid)
@@ -122,7 +140,7 @@ class EffectRunner:
         if local.max_execution_s not in (None, record.life.max_execution_s):
             spec["maximumExecutionTimeSeconds"] = local.max_execution_s
         if spec:
-            await self._patch_workload(record, {"spec": spec})
+            await self._patch_workload(uid, record, {"spec": spec})
         item = self._controller.views.pending(uid, local, record, queue, priority)
         self._controller.scheduler.put(item, time.time())
         self._controller.on_quota()
@@ -150,12 +168,12 @@ class EffectRunner:
         binding = Binding(cluster, attempt, epoch, _now(), found.policy, found.rerun_after)
         body = records.bind_patch(record, state.admission, binding, state.queues)
         try:
-            await self._patch_workload(record, body, "status")
+            await self._patch_workload(uid, record, body, "status")
         except (Conflict, NotFound) as error:
             if isinstance(error, Conflict):
                 await self._read_record(record)
-            if link := self._clusters.links.get(cluster):
-                link.ledger.ended(uid, 0)
+            if self._state(uid).bound is None:
+                self._clusters.offer_void(uid, cluster)
             raise Ended(on.BindLost()) from None
 
     async def _read_record(self, record: Record) -> None:
@@ -193,9 +211,10 @@ class EffectRunner:
     async def _write_record(self, state: JobState, effect: do.Effect) -> None:
         local, record = facts(state)
         if isinstance(effect, do.SetActive):
-            return await self._patch_workload(record, {"spec": {"active": effect.active}})
+            body = {"spec": {"active": effect.active}}
+            return await self._patch_workload(local.uid, record, body)
         body = status_body(effect, state, record, self._controller.rules, _now())
-        await self._patch_workload(record, body, "status")
+        await self._patch_workload(local.uid, record, body, "status")
         copy = state.remote
         if isinstance(effect, do.Unbind) and record.binding and not (copy and copy.uid):
             self._clusters.offer_void(local.uid, record.binding.cluster)
@@ -235,10 +254,14 @@ class EffectRunner:
             log.debug("workload.already_gone", workload=str(record.key))
         self._controller.workload_gone(record.key, record.uid)
 
-    async def _patch_workload(self, record: Record, body: Json, subresource: str = "") -> None:
+    async def _patch_workload(
+        self, uid: str, record: Record, body: Json, subresource: str = ""
+    ) -> None:
+        body = {**body, "metadata": {"resourceVersion": str(self._decided[uid])}}
         written = await self._client.patch(
             WORKLOADS, record.key.name, body, record.key.namespace, subresource=subresource
         )
+        self._decided[uid] = int(written["metadata"]["resourceVersion"])
         self._controller.see_workload(written)
 
     async def _patch_job(self, local: LocalJob, body: Json) -> None:

@@ -55,7 +55,7 @@ def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
 
 def _leave(state: JobState, rules: LifeRules) -> Plan:
     """The job is deleted on the management cluster: remove its copies, then forget it. One that
-    cannot be reached and is certainly stopped is not waited for: it is an orphan when it is seen.
+    cannot be reached and is certainly stopped holds nothing up, but is remembered.
     """
     live = [copy for copy in state.remotes.values() if not copy.gone]
     there = [copy for copy in live if loss.reached(state, copy.cluster)]
@@ -67,7 +67,7 @@ def _leave(state: JobState, rules: LifeRules) -> Plan:
         return (replace(state, queued=False), (do.Dequeue(),)) if state.queued else (state, ())
     if state.record is not None:
         return state, (do.DeleteWorkload(),)
-    return replace(state, remotes={}), (do.Forget(),)
+    return state, () if away else (do.Forget(),)
 
 
 def _finished(

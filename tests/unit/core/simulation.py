@@ -26,11 +26,13 @@ from federation.core import events as on
 from federation.core.checks import CheckState
 from federation.core.dispatch import Choice
 from federation.core.facts import Binding, JobState, LocalJob, Queues, Record, RemoteJob
+from federation.core.failover import OnDisconnect
 from federation.core.lifecycle import step, wake_at
 from federation.core.policies import AdmissionCheck, PodsReady, Retention, StopPolicy
 from federation.core.reasons import Reason
 from federation.core.stay import LifeRules, checked
 from federation.core.types import ClusterQueue
+from federation.core.wishes import Disconnect
 from federation.edge.resources import JOBS, WORKLOADS, Resource
 from federation.jobs import batch_job
 from federation.jobs.eviction_note import Eviction, encode_eviction
@@ -38,6 +40,7 @@ from federation.jobs.mirror import Identity, mirrored_attempt
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.patches import Refused
 from tests.unit.core.build import admission
+from tests.unit.core.tenures import Tenures
 
 Json = dict[str, Any]
 Stream = tuple[str, Resource]
@@ -55,12 +58,15 @@ RETENTION = Retention(500.0, 700.0)
 
 @dataclass(frozen=True)
 class Setting:
-    """What is configured: waitForPodsReady, retention, a second check, a limit of the time."""
+    """What is configured: waitForPodsReady, retention, a second check, a limit of time, and what
+    happens when the cluster of the job is lost.
+    """
 
     pods_ready: bool = False
     retention: bool = False
     checks: bool = False
     max_execution: bool = False
+    policy: OnDisconnect = OnDisconnect.STOP
 
     def rules(self) -> LifeRules:
         """As the step takes it."""
@@ -98,6 +104,7 @@ class Shell:
     workloads: dict[str, str] = field(default_factory=dict)
     queue: set[str] = field(default_factory=set)
     running: dict[str, deque[do.Effect]] = field(default_factory=dict)
+    decided: dict[str, int] = field(default_factory=dict)
     orphans: deque[tuple[str, RemoteJob]] = field(default_factory=deque)
     synced: set[str] = field(default_factory=set)
 
@@ -132,6 +139,7 @@ class World:
         self.stops = {"local": StopPolicy.NONE, "cluster": StopPolicy.NONE}
         self.held_by_people = False
         self.charged: dict[str, int] = {}
+        self.tenures = Tenures(self)
         self.shell = Shell()
         self.restart()
 
@@ -293,6 +301,17 @@ class World:
         """Clusters whose agent has a copy to answer."""
         return [
             name
+            for name, job in self._unanswered()
+            if not self.tenures.of[name].over and not self.tenures.stale(name, job)
+        ]
+
+    def outdated(self) -> list[str]:
+        """Clusters whose agent has to refuse a copy of an epoch that is over."""
+        return [name for name, job in self._unanswered() if self.tenures.stale(name, job)]
+
+    def _unanswered(self) -> list[tuple[str, Json]]:
+        return [
+            (name, job)
             for name, job in self.copies()
             if job["spec"]["suspend"]
             and "deletionTimestamp" not in job["metadata"]
@@ -420,8 +439,17 @@ class World:
     def unread(self) -> list[Stream]:
         """Watches that have something to deliver."""
         return [
-            s for s in self.streams if s[0] not in self.shell.synced or self._next(s) is not None
+            s
+            for s in self.streams
+            if (s[0] not in self.shell.synced or self._next(s) is not None) and not self._cut(s[0])
         ]
+
+    def reached(self) -> list[Stream]:
+        """Watches of what is not cut off."""
+        return [stream for stream in self.streams if not self._cut(stream[0])]
+
+    def _cut(self, name: str) -> bool:
+        return name != HOME and self.tenures.of[name].cut
 
     def _next(self, stream: Stream) -> int | None:
         history = self.kubes[stream[0]].objects.history
@@ -492,6 +520,7 @@ class World:
                 if effects:
                     self._attempt(uid, effects[0])
         self.shell = Shell()
+        self.tenures.begin_anew()
         self.charged = {}
         uids = [obj["metadata"]["uid"] for obj in self.kubes[HOME].items(JOBS)]
         uids += [records.owner_uid(obj) for obj in self.kubes[HOME].items(WORKLOADS)]
@@ -522,6 +551,8 @@ class World:
         self._charge(uid, after)
         if effects:
             self.shell.running[uid] = deque(effects)
+            self.shell.decided[uid] = after.record.version if after.record else 0
+        self.tenures.tell_new(uid)
 
     def _charge(self, uid: str, state: JobState) -> None:
         self.charged[uid] = sum(state.holds.usage().values()) if state.holds else 0
@@ -553,6 +584,8 @@ class World:
 
     def _perform(self, uid: str, effect: do.Effect, *, lost: bool = False) -> None:
         state = self.shell.states.get(uid) or JobState()
+        if state.record and self.shell.decided[uid] not in (0, state.record.version):
+            raise Again(0.05)
         answers: list[Callable[[], None]] = []
         match effect:
             case do.Forget():
@@ -566,6 +599,8 @@ class World:
                 self.shell.queue.add(uid)
             case do.Offer():
                 answers = self._offer(uid, state, effect)
+            case do.Adopt():
+                answers = self._adopt(uid, state, effect)
             case do.RemoveRemote():
                 answers = self._remove(uid, state, effect)
             case do.Bind(cluster, attempt):
@@ -582,10 +617,15 @@ class World:
     def _offer(self, uid: str, state: JobState, effect: do.Offer) -> list[Callable[[], None]]:
         cluster, attempt = effect.cluster, effect.attempt
         _, record = _facts(state)
+        self.tenures.check_link(uid, cluster)
         if not effect.void and not checked(state, record):
             raise Again(0.05)
         job = self.shell.bodies[uid]
-        identity = Identity(ORIGIN, uid, attempt, 1, job["metadata"]["creationTimestamp"], 0)
+        epoch = record.binding.epoch if record.binding else 0
+        since, disconnect = job["metadata"]["creationTimestamp"], Disconnect(self.setting.policy)
+        identity = Identity(ORIGIN, uid, attempt, epoch, since, 0, disconnect)
+        if epoch < self.tenures.of[cluster].agent:
+            raise Ended(on.OfferRefused(cluster, "Forbidden", "the epoch is over"))
         body = batch_job.remote_manifest(job, identity)
         if effect.void:
             body["metadata"]["annotations"][Mirror.REFUSED.value] = do.VOID
@@ -615,10 +655,19 @@ class World:
         self._delete(cluster, {"preconditions": {"uid": meta["uid"]}}, foreground=running)
         raise Again(1.0)
 
+    def _adopt(self, uid: str, state: JobState, effect: do.Adopt) -> list[Callable[[], None]]:
+        known = state.remotes[effect.cluster]
+        found = self.tenures.adopt(uid, effect)
+        if found is None:
+            return [lambda: self.feed(uid, on.RemoteAbsent(effect.cluster, known.version))]
+        remote = batch_job.remote_job(effect.cluster, found)
+        return [lambda: self.feed(uid, on.RemoteSeen(remote))]
+
     def _remove(
         self, uid: str, state: JobState, effect: do.RemoveRemote
     ) -> list[Callable[[], None]]:
         known = state.remotes[effect.cluster]
+        self.tenures.check_link(uid, effect.cluster)
         wanted = {"uid": effect.uid}
         if effect.version:
             wanted["resourceVersion"] = str(effect.version)
@@ -642,7 +691,8 @@ class World:
         _, record = _facts(state)
         if state.admission is None:
             raise Ended(on.BindLost())
-        binding = Binding(cluster, attempt, 1, self._stamp())
+        epoch = self.tenures.of[cluster].epoch
+        binding = Binding(cluster, attempt, epoch, self._stamp(), self.setting.policy)
         body = records.bind_patch(record, state.admission, binding, self._queues())
         try:
             answer = self._patch_workload(record, body)
@@ -738,10 +788,12 @@ class World:
         self, record: Record, body: Json, *, status: bool = True
     ) -> Callable[[], None]:
         written = self.kubes[HOME].merge(WORKLOADS, record.key.name, body, NAMESPACE, status=status)
+        self.shell.decided[records.owner_uid(written)] = int(written["metadata"]["resourceVersion"])
         return lambda: self._see_workload(written)
 
     def _patch_job(self, local: LocalJob, body: Json) -> Callable[[], None]:
         self._check_uid(local)
+        body = {**body, "metadata": {"resourceVersion": str(local.version)}}
         written = self.kubes[HOME].merge(JOBS, NAME, body, NAMESPACE)
         return lambda: self._see_job(written)
 
@@ -812,6 +864,8 @@ class World:
     def remove_orphan(self) -> None:
         """Delete a copy whose job is not known."""
         cluster, remote = self.shell.orphans.popleft()
+        if self.tenures.of[cluster].cut:  # it comes again with the next inventory
+            return
         found = self._find(cluster)
         if found is None or found["metadata"]["uid"] != remote.uid:
             return
@@ -830,6 +884,8 @@ class World:
                 continue
             for name in self.workers:
                 refusal = state.refusals.get(name)
+                if self.tenures.of[name].noticed or self.tenures.of[name].fenced:
+                    continue
                 if refusal is None or refusal.until <= self.now:
                     found.append((uid, name))
         return found
@@ -866,7 +922,8 @@ class World:
 
     def check(self) -> None:
         """What must hold at every moment."""
-        self._check_one_runs()
+        if self.setting.policy is not OnDisconnect.DUPLICATE_OK:
+            self._check_one_runs()
         for cluster in self.squatters:
             found = self._find(cluster)
             assert found is not None, "a foreign job was touched"
@@ -912,6 +969,8 @@ class World:
         record, owner = records.read_record(found), records.owner_uid(found)
         if owner != current["metadata"]["uid"] or record.finished:
             return
+        if self.setting.policy is OnDisconnect.DUPLICATE_OK:
+            return
         for cluster, local_uid in self.pods.values():
             if local_uid == owner:
                 assert record.binding is not None, f"pods on {cluster}, and the quota is free"
@@ -943,7 +1002,9 @@ class World:
     def _advance(self) -> bool:
         shell = self.shell
         stopped = [which for which, stop in self.stops.items() if stop is not StopPolicy.NONE]
-        if stopped:
+        if cut := [name for name, found in self.tenures.of.items() if found.cut]:
+            self.tenures.heal(cut[0])
+        elif stopped:
             self.stop_queue(stopped[0], StopPolicy.NONE)
         elif self.squatters:
             self.unsquat(min(self.squatters))
@@ -957,6 +1018,12 @@ class World:
             self.deliver(unread[0])
         elif places := self.placeable():
             self.place(*places[0])
+        elif outdated := self.outdated():
+            self.refuse(outdated[0])
+        elif ending := self.tenures.ending():
+            self.run_pods(ending[0], "conclude")
+        elif resumable := self.tenures.resumable():
+            self.tenures.resume(resumable[0])
         elif undecided := self.undecided():
             self.start(undecided[0])
         elif live := self.live():

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from federation.core.checks import CheckState
+from federation.core.failover import OnDisconnect
 from federation.core.policies import StopPolicy
 from federation.edge.resources import JOBS
 from federation.jobs import batch_job
@@ -25,9 +26,16 @@ def actions(world: World) -> list[Action]:
         *_manager(world),
         *_faults(world),
         *_workers(world),
+        *_tenures(world),
         *_rules(world),
         *_people(world),
     ]
+
+
+def losses(world: World) -> list[Action]:
+    """What can happen where little but the loss of clusters does."""
+    often = [(4 * weight, name, act) for weight, name, act in _tenures(world)]
+    return [*_manager(world), *_faults(world), *_workers(world), *often]
 
 
 def _manager(world: World) -> Iterator[Action]:
@@ -52,7 +60,7 @@ def _faults(world: World) -> Iterator[Action]:
         yield 1, "restart", world.restart
     if world.shell.running and not world.workload_deleted:
         yield 1, "restart, the write takes hold", partial(world.restart, held=True)
-    for stream in world.streams:
+    for stream in world.reached():
         yield 1, f"relist {stream[0]} {stream[1].plural}", partial(world.relist, stream)
 
 
@@ -78,6 +86,30 @@ def _workers(world: World) -> Iterator[Action]:
         yield 2, "reap", partial(world.reap, uid)
     for cluster in world.collectable():
         yield 3, f"collect {cluster}", partial(world.collect, cluster)
+
+
+def _tenures(world: World) -> Iterator[Action]:
+    """Clusters are cut off, found silent, fenced, and come back."""
+    tenures = world.tenures
+    for name, found in tenures.of.items():
+        if not found.cut:
+            yield 2, f"cut {name}", partial(tenures.cut, name)
+            continue
+        yield 3, f"heal {name}", partial(tenures.heal, name)
+        if not found.noticed:
+            yield 8, f"notice {name}", partial(tenures.notice, name)
+        if not found.over:
+            yield 5, f"lease over {name}", partial(tenures.expire, name)
+        if found.noticed and not found.fenced:
+            yield 5, f"fence {name}", partial(tenures.fence, name)
+        if found.noticed and found.fenced and found.stopped < found.epoch:
+            yield 8, f"wait over {name}", partial(tenures.end_wait, name)
+    for name in tenures.resumable():
+        yield 10, f"resume {name}", partial(tenures.resume, name)
+    for name in tenures.ending():
+        yield 5, f"pods conclude on {name}", partial(world.run_pods, name, "conclude")
+    for name in world.outdated():
+        yield 10, f"refuse as outdated {name}", partial(world.refuse, name)
 
 
 def _rules(world: World) -> Iterator[Action]:
@@ -135,6 +167,7 @@ def simulate(
     setting: Setting | None = None,
     *,
     running: bool = False,
+    possible: Callable[[World], list[Action]] = actions,
 ) -> list[str]:
     """Do what the choices say, then let everything come to rest; what happened, by name.
 
@@ -147,7 +180,7 @@ def simulate(
         if running:
             world.bring_up()
         for choice in choices:
-            _, name, act = choose(actions(world), choice)
+            _, name, act = choose(possible(world), choice)
             story.append(name)
             act()
             world.check()
@@ -165,7 +198,7 @@ def simulate(
 @given(
     st.lists(st.integers(0, 2**16), max_size=60),
     st.sampled_from([("a", "b"), ("a", "b", "c")]),
-    st.builds(Setting, *[st.booleans()] * 4),
+    st.builds(Setting, *[st.booleans()] * 4, st.sampled_from(OnDisconnect)),
     st.booleans(),
 )
 def test_whatever_happens(
@@ -177,3 +210,16 @@ def test_whatever_happens(
     lived; a nightly run has thousands.
     """
     simulate(choices, workers, setting, running=running)
+
+
+@settings(max_examples=int(os.environ.get("FEDQ_SIMULATIONS", "60")), deadline=None)
+@given(
+    st.lists(st.integers(0, 2**16), max_size=80),
+    st.sampled_from([("a", "b"), ("a", "b", "c")]),
+    st.sampled_from(OnDisconnect),
+)
+def test_whatever_clusters_are_lost(
+    choices: list[int], workers: tuple[str, ...], policy: OnDisconnect
+) -> None:
+    """The same, of a job that runs, where clusters are lost and come back again and again."""
+    simulate(choices, workers, Setting(policy=policy), running=True, possible=losses)
