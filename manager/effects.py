@@ -29,7 +29,7 @@ from federation.edge.retry import backoff
 from federation.jobs import batch_job
 from manager.clusters import Clusters
 from manager.controller import Controller
-from manager.orders import Orders
+from manager.copies import Copies
 from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
 from manager.statuses import status_body
 
@@ -54,7 +54,7 @@ class EffectRunner:
         self._client = client
         self._controller = controller
         self._clusters = clusters
-        self._orders = Orders(client, controller, clusters, origin)
+        self._copies = Copies(client, controller, clusters, origin)
         self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
         self._rng = random.Random()
         self._decided: dict[str, int] = {}
@@ -114,11 +114,11 @@ class EffectRunner:
             case do.Enqueue():
                 await self._enqueue(uid, state)
             case do.Offer():
-                await self._orders.offer(uid, state, effect)
+                await self._copies.offer(uid, state, effect)
             case do.Adopt():
-                await self._orders.adopt(uid, state, effect)
+                await self._copies.adopt(uid, state, effect)
             case do.RemoveRemote():
-                await self._orders.remove(uid, state, effect)
+                await self._copies.remove(uid, state, effect)
             case do.Bind(cluster, attempt):
                 async with self._limit:
                     await self._bind(uid, state, cluster, attempt)
@@ -221,7 +221,7 @@ class EffectRunner:
         return None
 
     async def _create_workload(self, uid: str, local: LocalJob) -> None:
-        job = await self._orders.job_body(uid, local)
+        job = await self._copies.job_body(uid, local)
         priority, ref = self._priority(uid, local)
         body = records.manifest(job, local, batch_job.KIND, priority, ref)
         try:

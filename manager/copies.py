@@ -26,7 +26,7 @@ from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
 from manager.protocol import AdoptCopy, CreateCopy, DeleteCopy, Outcome, Result
 
 
-class Orders:
+class Copies:
     """One per manager. Raises Again and Ended; see `manager.outcomes`."""
 
     def __init__(
