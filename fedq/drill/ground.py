@@ -96,7 +96,7 @@ class Ground:
             def all_bound() -> bool:
                 return all(bound(self.witness.workloads.get(name)) for name in names)
 
-            await self.until(all_bound, 30, f"jobs to be bound to {plan.on}")
+            await self.until(all_bound, 30 + plan.count / 5, f"jobs to be bound to {plan.on}")
         astray = [name for name in names if self._cluster(name) != plan.on]
         if astray:
             raise Stuck(f"{', '.join(astray)} went elsewhere though all but {plan.on} are cordoned")
@@ -113,7 +113,8 @@ class Ground:
             async with limit:
                 made = await self.management.create(JOBS, body)
             name = str(made["metadata"]["name"])
-            self.submitted[name] = Submitted(made["metadata"]["uid"], plan.pods, plan.pods)
+            if plan.process:
+                self.submitted[name] = Submitted(made["metadata"]["uid"], plan.pods, plan.pods)
             self.plans[name] = plan
             return name
 
@@ -136,7 +137,7 @@ class Ground:
 
     async def running(self, names: Iterable[str], patience: float = 60.0) -> None:
         """Until a process of each job has started."""
-        wanted = {self.submitted[name].uid for name in names}
+        wanted = {self.submitted[name].uid for name in names if name in self.submitted}
 
         def all_run() -> bool:
             return not wanted - {run.subject.job for run in self.runs()}

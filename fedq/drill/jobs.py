@@ -24,6 +24,9 @@ class Plan:
     Attributes:
         seconds: how long each runs.
         policy: `stop`, `keep` or `duplicate-ok`.
+        cards: of each pod; 0: the pod asks for a tenth of a core only.
+        process: whether a real process stands for each pod. Without one the checker knows nothing
+            of the job, and only what stands on the API servers can be judged.
         on: cluster on which they start; empty: any. Later they may go anywhere.
         stubborn: whether its process ignores SIGTERM, and has to be killed after GRACE.
         priority: one of PRIORITIES; empty: none.
@@ -39,6 +42,7 @@ class Plan:
     cards: int = 1
     pods: int = 1
     priority: str = ""
+    process: bool = True
     options: tuple[tuple[str, str], ...] = ()
 
     def manifests(self, namespace: str) -> list[Json]:
@@ -50,16 +54,17 @@ class Plan:
         labels = {Label.QUEUE_NAME.value: namespace}
         if self.priority:
             labels[Label.PRIORITY_CLASS.value] = self.priority
-        amounts = {"cpu": "1", "memory": "64Mi"}
+        amounts = {"cpu": "1" if self.cards else "100m", "memory": "64Mi"}
+        limits = {**amounts, GPU: str(self.cards)} if self.cards else amounts
         container = {
             "name": "main",
             "image": "example.invalid/drill",  # never pulled: a small process stands in for it
-            "resources": {"requests": amounts, "limits": {**amounts, GPU: str(self.cards)}},
+            "resources": {"requests": amounts, "limits": limits},
         }
         pod = {
             "metadata": {
                 "annotations": {
-                    "fedq.io/process": "true",
+                    "fedq.io/process": str(self.process).lower(),
                     "fedq.io/run-seconds": f"{self.seconds:g}",
                     "fedq.io/ignore-sigterm": str(self.stubborn).lower(),
                 }
@@ -102,8 +107,10 @@ def priority_classes() -> list[Json]:
 
 
 def queues(name: str, cards: int) -> list[Json]:
-    """Namespace, flavor, ClusterQueue and LocalQueue called `name`, with `cards` cards."""
-    amounts = {"cpu": cards, "memory": f"{cards}Gi", GPU: cards}
+    """Namespace, flavor, ClusterQueue and LocalQueue called `name`, with `cards` cards, and with
+    twice as many cores.
+    """
+    amounts = {"cpu": 2 * cards, "memory": f"{2 * cards}Gi", GPU: cards}
     quotas = [{"name": key, "nominalQuota": str(amount)} for key, amount in amounts.items()]
     group = {
         "coveredResources": list(amounts),

@@ -5,14 +5,17 @@ from __future__ import annotations
 from fedq.drill.cases import (
     agent_faults,
     clock_jumps,
+    half_lost,
     management_down,
     managers,
+    node_off,
     odd_links,
+    ray_lost,
     redis_lost,
     simulated,
     worker_cut,
 )
-from fedq.drill.drill import Drill, Need
+from fedq.drill.drill import Drill, Need, longest
 
 CUT = frozenset({Need.CUT})
 
@@ -76,6 +79,13 @@ DRILLS: tuple[Drill, ...] = (
         tier="B",
     ),
     Drill(
+        "node-off",
+        "9",
+        "A node loses power: its pods run again there in the same attempt, its cards are free once",
+        node_off.power_off,
+        lasts=lambda timings: 120.0,
+    ),
+    Drill(
         "machine-paused",
         "10",
         "Everything on a worker stands still and goes on later: what was given up ends at once",
@@ -133,6 +143,14 @@ DRILLS: tuple[Drill, ...] = (
         lasts=lambda timings: 150.0,
     ),
     Drill(
+        "ray-killed",
+        "18",
+        "An actor's process, the raylet and the GCS server die: dispatch resumes within 2 minutes",
+        ray_lost.parts_killed,
+        frozenset({Need.RAY}),
+        lasts=lambda timings: 420.0,
+    ),
+    Drill(
         "management-down",
         "19",
         "The management API server stands still for less than the lease: nothing changes",
@@ -146,6 +164,15 @@ DRILLS: tuple[Drill, ...] = (
         "The same beyond the lease: all stop, none runs elsewhere, all go on with the same attempt",
         management_down.beyond_lease,
         lasts=lambda timings: timings.rerun + 240.0,
+    ),
+    Drill(
+        "half-lost",
+        "20",
+        "Two of four clusters are lost with 1,000 jobs: all run again elsewhere, within the quotas",
+        half_lost.half_lost,
+        CUT,
+        workers=4,
+        lasts=lambda timings: longest(timings) + 360.0,
     ),
     Drill(
         "duplicate-ok",

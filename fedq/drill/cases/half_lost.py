@@ -1,0 +1,69 @@
+"""Two of four clusters are lost at once, with a thousand jobs between them.
+
+A few of the jobs are real processes, by which the checker judges. The others are simulated pods, and
+what is asked of them is seen on the API servers: when they have a new copy, and whether a cluster
+was ever given more than it has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fedq.drill.cases.common import duration, expect_others_well
+from fedq.drill.ground import Ground
+from fedq.drill.jobs import CARDS_OF_A_WORKER, Plan
+from fedq.drill.timeline import What
+
+EACH = 490
+"""Simulated jobs of each lost cluster; a tenth of a core each."""
+REAL = 10
+NEW_COPIES_S = 60.0
+"""Within which all have a new copy after the end of the wait."""
+
+
+async def half_lost(ground: Ground) -> None:
+    """The brake does not hold for half of four; all is run again on the other two."""
+    lasts = duration(ground) + 60
+    lost, well = ground.stack.rig.workers[:2], ground.stack.rig.workers[2:]
+    plan = Plan(EACH, lasts + 600, cards=0, process=False)
+    many, real = [], []
+    for cluster in lost:
+        many += await ground.submit(replace(plan, prefix=f"many-{cluster}", on=cluster))
+        real += await ground.submit(Plan(REAL, 120, prefix=f"real-{cluster}", cards=0, on=cluster))
+    await ground.running(real, 120)
+    async with ground.cut(*lost):
+        await ground.past(lasts)
+    await ground.complete(real, 240)
+    renewed = [ground.timeline.last_before(What.RENEWED, c, ground.fault_at + 5) for c in lost]
+    end = max(moment or 0.0 for moment in renewed) + ground.timings.rerun
+    offers = [
+        mark
+        for mark in ground.timeline.find(What.OFFERED, after=ground.fault_at)
+        if mark.cluster in well
+    ]
+    ground.expect.equal("jobs with a new copy", len({m.job for m in offers}), len(many) + len(real))
+    last = max((mark.at for mark in offers), default=None)
+    ground.expect.at_most(
+        "last new copy after the end of the wait",
+        None if last is None else last - end,
+        NEW_COPIES_S,
+    )
+    for cluster in well:
+        ground.expect.at_most(
+            f"most cores in use on {cluster}",
+            _most_cores(ground, cluster),
+            2 * CARDS_OF_A_WORKER,
+            "",
+        )
+    expect_others_well(ground)
+
+
+def _most_cores(ground: Ground, cluster: str) -> float:
+    """The most that ran at once there, in cores: every job of this drill takes a tenth."""
+    started = [(m.at, 1) for m in ground.timeline.find(What.STARTED, cluster=cluster)]
+    ended = [(m.at, -1) for m in ground.timeline.find(What.REMOVED, cluster=cluster)]
+    most = now = 0
+    for _, change in sorted(started + ended):
+        now += change
+        most = max(most, now)
+    return most / 10
