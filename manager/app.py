@@ -53,13 +53,18 @@ class Manager:
         origin: str,
         policies: Policies | None = None,
         timings: Timings = DEFAULT,
+        *,
+        clamp_grace: bool = False,
     ) -> None:
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
         if policies and policies.resources.devices.mappings:
             self.catalog.claims.want()
         self.scheduler = Scheduler(index, REACTIVATION_S)
-        self.controller = Controller(self.catalog, self.scheduler, policies or Policies(), timings)
+        rules = policies or Policies()
+        self.controller = Controller(
+            self.catalog, self.scheduler, rules, timings, clamp_grace=clamp_grace
+        )
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings)
         watcher.on_standing = self.controller.cluster_stood

@@ -89,7 +89,10 @@ class Replica:
                 origin = await ensure_origin(client)
                 index = RedisIndex(url, shard=f"{origin[:8]}:0")
                 stack.push_async_callback(index.aclose)
-                manager = Manager(client, index, runtime, origin, self._policies, self._timings)
+                manager = Manager(
+                    client, index, runtime, origin, self._policies, self._timings,
+                    clamp_grace=self._settings.clamp_grace,
+                )  # fmt: skip
                 manager.on_crash = exit_soon
                 self._manager = manager
                 settle_memory()

@@ -55,6 +55,9 @@ class ManagerSettings(BaseSettings):
     """L_W: for how long a renewal holds; then an agent stops what may run once only."""
     kill_s: float | None = None
     """K: within this it has ended, termination grace included."""
+    clamp_grace: bool = False
+    """What has the policy stop and may take longer than K to end is told to end within K, instead
+    of being refused."""
     rerun_s: float | None = None
     """L_M: silence after which jobs run elsewhere."""
     recover_s: float | None = None
