@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import structlog
 
 from federation.api.meta import wire_time
@@ -20,21 +17,13 @@ from manager.protocol import Health
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What is to be seen of a cluster; `fedq` is `status.fedq`."""
-
-    active: Health
-    fedq: Mapping[str, object]
-
-
 class ClusterStatus:
-    """Writes what differs from what was written last."""
+    """Writes what differs from what is there, as the watch shows it or an answer to a write."""
 
     def __init__(self, client: KubeClient, clock: Clock) -> None:
         self.dial = Dial(clock)
         self._client, self._clock = client, clock
-        self._written: dict[str, Shown] = {}
+        self._answers: dict[str, Json] = {}
         self._phases: dict[str, tuple[str, str]] = {}
 
     def text(self, verdict: Verdict) -> str:
@@ -75,30 +64,33 @@ class ClusterStatus:
         self._phases[name] = before
         return before[1]
 
-    def settled(self, name: str, shown: Shown) -> bool:
-        """Whether this was written last."""
-        return self._written.get(name) == shown
-
-    async def write(self, name: str, obj: Json, shown: Shown) -> None:
-        """Write what differs from the object."""
-        status = obj.get("status") or {}
-        health = shown.active
+    async def show(self, obj: Json, health: Health, fedq: dict[str, object]) -> None:
+        """Write the condition Active and `status.fedq` of a cluster where they differ."""
+        name = obj["metadata"]["name"]
+        status = self._newest(obj).get("status") or {}
         active = condition(ConditionType.ACTIVE, health.ok, health.reason, health.message)
         current, body = find(status, ConditionType.ACTIVE), dict[str, object]()
         if current is None or any(current.get(key) != value for key, value in active.items()):
             now = wire_time(self._clock.wall())
             body["conditions"] = with_conditions(status, [active], now)
         known = status.get("fedq") or {}
-        if any(known.get(key) != value for key, value in shown.fedq.items()):
-            body["fedq"] = dict(shown.fedq)  # None takes a field away
-        if body:
-            try:
-                await self._client.patch(
-                    MULTIKUEUE_CLUSTERS, name, {"status": body}, subresource="status"
-                )
-            except NotFound:
-                return
-            except ApiError as error:
-                log.warning("cluster.status_not_written", cluster=name, error=str(error))
-                return
-        self._written[name] = shown
+        if any(known.get(key) != value for key, value in fedq.items()):
+            body["fedq"] = fedq  # None takes a field away
+        if not body:
+            return
+        try:
+            self._answers[name] = await self._client.patch(
+                MULTIKUEUE_CLUSTERS, name, {"status": body}, subresource="status"
+            )
+        except NotFound:
+            self._answers.pop(name, None)
+        except ApiError as error:
+            log.warning("cluster.status_not_written", cluster=name, error=str(error))
+
+    def _newest(self, obj: Json) -> Json:
+        """The object, or the answer to the last write if the watch lags behind that."""
+        meta, answer = obj["metadata"], self._answers.get(obj["metadata"]["name"])
+        if answer is None or answer["metadata"]["uid"] != meta["uid"]:
+            return obj
+        version = int(answer["metadata"]["resourceVersion"])
+        return answer if version > int(meta["resourceVersion"]) else obj

@@ -36,7 +36,7 @@ from federation.edge.resources import (
     SECRETS,
     Json,
 )
-from manager.cluster_status import ClusterStatus, Shown
+from manager.cluster_status import ClusterStatus
 from manager.health import Watcher
 from manager.ledger import Judge
 from manager.link import ClusterLink
@@ -306,9 +306,7 @@ class Clusters:
         while True:
             self.look()
             for (_, name), obj in list(self._objects.items.items()):
-                shown = Shown(self._health(name, obj), self._fedq(name, obj))
-                if not self._status.settled(name, shown):
-                    await self._status.write(name, obj, shown)
+                await self._status.show(obj, self._health(name, obj), self._fedq(name, obj))
             await asyncio.sleep(STATUS_S)  # health comes in bursts; people read it later
 
     def _fedq(self, name: str, obj: Json) -> dict[str, object]:

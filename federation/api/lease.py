@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Lease, Mirror
-from federation.core.failover import Timings
+from federation.core.failover import PROFILES, Timings
 from federation.core.health import Create, Fence
 from federation.core.lease import Cause, LeaseSeen
 
@@ -50,12 +50,17 @@ def _number(value: object) -> float:
 
 
 def created(name: str, create: Create, timings: Timings, now: str) -> Json:
-    """A Lease to create. `now` is RFC 3339."""
+    """A Lease to create. `now` is RFC 3339. Nobody knows what an agent goes by whose Lease is
+    gone: the longest lease of all profiles is allowed for.
+    """
     notes = {Mirror.EPOCH.value: str(create.epoch), **_settings(timings, timings.kill)}
     spec: Json = {"leaseDurationSeconds": int(timings.lease), "leaseTransitions": create.epoch}
     if create.fenced:
         spec["holderIdentity"] = FENCED
         notes |= {Lease.FENCED_AT.value: now, Lease.FENCE_CAUSE.value: Cause.EPOCH_LOST.value}
+        longest = max(profile.lease for profile in PROFILES.values())
+        if longest > timings.lease:
+            notes[Lease.LOWERED_FROM.value] = f"{longest:g}"
     return {
         "apiVersion": API,
         "kind": "Lease",

@@ -1,0 +1,269 @@
+"""A whole manager on virtual time whose clusters come and go: what is shown, and what jobs do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from bench.dst.clock import VirtualLoop
+from federation.api.names import FEDQ_NAMESPACE, FENCED, ConditionType, Mirror, Order
+from federation.api.record import find
+from federation.edge.resources import JOBS, LEASES, MULTIKUEUE_CLUSTERS, SECRETS, WORKER_REPORTS
+from manager.app import Manager
+from tests.unit.manager.federation import Federation
+from tests.unit.manager.support import stop
+from tests.unit.manager.virtual import virtually
+
+Json = dict[str, Any]
+
+
+class Lives(Federation):
+    """A federation whose agents renew their Leases while they are not `cut`; so is the network to
+    their clusters then.
+    """
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names)
+        self.cut: set[str] = set()
+        self.renewed: dict[str, float] = {}
+
+    @contextlib.asynccontextmanager
+    async def alive(self) -> AsyncIterator[Manager]:
+        agents = [asyncio.create_task(self._agent(name)) for name in self.workers]
+        agents.append(asyncio.create_task(self._bookmarks()))
+        try:
+            async with self.running() as manager:
+                await self.until(lambda: {self.phase(name) for name in self.workers} == {"Ready"})
+                yield manager
+        finally:
+            await stop(agents)
+
+    async def _agent(self, name: str) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if name not in self.cut:
+                lease = self.home.get(LEASES, name, FEDQ_NAMESPACE)
+                epoch = int(lease["metadata"].get("annotations", {}).get(Mirror.EPOCH.value, 1))
+                told = {"status": {"inventoryEpoch": epoch}}
+                self.workers[name].fake.merge(WORKER_REPORTS, name, told, status=True)
+                spec = {"holderIdentity": name, "renewTime": f"{loop.time()}"}
+                self.home.merge(LEASES, name, {"spec": spec}, FEDQ_NAMESPACE)
+                self.renewed[name] = loop.time()
+            await asyncio.sleep(20 if name not in self.cut else 1)
+
+    async def _bookmarks(self) -> None:
+        """As API servers do, so that nobody takes a watch without news for dead."""
+        while True:
+            await asyncio.sleep(60)
+            for fake in [self.home, *(worker.fake for worker in self.workers.values())]:
+                fake.bookmark()
+
+    async def until(self, holds: Callable[[], object], most: float = 600) -> float:
+        """Wait until something holds; returns how long it took."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while not holds():
+            assert loop.time() < began + most, f"not within {most} s"
+            await asyncio.sleep(0.25)
+        return loop.time() - began
+
+    def object(self, name: str) -> Json:
+        return self.home.get(MULTIKUEUE_CLUSTERS, name)
+
+    def shown(self, name: str) -> Json:
+        return dict((self.object(name).get("status") or {}).get("fedq") or {})
+
+    def phase(self, name: str) -> str:
+        return str(self.shown(name).get("phase"))
+
+    def active(self, name: str) -> tuple[str, str, str]:
+        found = find(self.object(name)["status"], ConditionType.ACTIVE)
+        assert found is not None
+        return found["status"], found["reason"], found["message"]
+
+    def lose(self, name: str) -> None:
+        self.cut.add(name)
+        self.workers[name].fake.cut()
+
+    def heal(self, name: str) -> None:
+        self.cut.discard(name)
+        self.workers[name].fake.heal()
+
+    async def run(self, name: str) -> str:
+        """Submit a job and start its copy; returns the cluster."""
+        self.submit(name)
+        await self.until(lambda: self.copy(name))
+        found = self.copy(name)
+        assert found is not None
+        self.start(self.workers[found[0]], name)
+        self.workers[found[0]].run_pods(name)
+        await self.until(lambda: self.record(name).admitted)
+        return found[0]
+
+
+def play(story: Callable[[Lives, Manager], Coroutine[Any, Any, None]], *names: str) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        world = Lives(*names)
+        async with world.alive() as manager:
+            await story(world, manager)
+
+    virtually(main)
+
+
+def test_lost_and_back() -> None:
+    """People see every step with its time, and the job runs elsewhere when it is due."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        place = await world.run("j")
+        other = "b" if place == "a" else "a"
+        world.lose(place)
+        last = world.renewed[place]
+        await world.until(lambda: world.phase(place) == "Suspect")
+        suspect = world.shown(place)
+        assert suspect["next"] == "it is fenced"
+        assert suspect["nextAt"] > suspect["since"]
+        assert world.active(place)[:2] == ("False", "AgentSilent")
+        assert suspect["nextAt"] in world.active(place)[2]
+        await world.until(lambda: world.phase(place) == "Fenced")
+        assert world.record("j").attempt == 1
+        await world.until(lambda: world.record("j").attempt == 2)
+        assert 180 <= asyncio.get_running_loop().time() - last <= 190
+        assert world.record("j").binding.cluster == other
+        assert (world.shown(place)["phase"], world.shown(place)["epoch"]) == ("Lost", 2)
+        world.heal(place)
+        await world.until(lambda: world.phase(place) == "Ready")
+        assert world.shown(place).keys() == {"phase", "since", "tier", "epoch"}
+        await world.until(lambda: ("team", "j") not in left(world, place))  # the old copy
+
+    play(story, "a", "b")
+
+
+def left(world: Lives, cluster: str) -> Json:
+    return dict(world.workers[cluster].fake.objects.data.get(JOBS, {}))
+
+
+def test_a_secret_is_rotated() -> None:
+    """It is missing for 20 s: shown, and nothing moves."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        place = await world.run("j")
+        secret = world.home.get(SECRETS, place, FEDQ_NAMESPACE)
+        world.home.delete(SECRETS, place, FEDQ_NAMESPACE)
+        await world.until(lambda: world.phase(place) == "Unusable", 5)
+        assert world.active(place)[:2] == ("False", "BadKubeConfig")
+        await asyncio.sleep(20)
+        world.home.create(
+            SECRETS, {**secret, "metadata": {"name": place, "namespace": FEDQ_NAMESPACE}}
+        )
+        await world.until(lambda: world.phase(place) == "Ready", 20)
+        world.workers[place].end("j")
+        await world.until(lambda: world.record("j").finished, 20)
+
+        assert world.record("j").attempt == 1
+        assert world.shown(place)["epoch"] == 1
+
+    play(story, "a", "b")
+
+
+def test_its_api_is_away_for_longer_than_any_time() -> None:
+    """The agent renews: nothing is fenced, the job is where it is."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        place = await world.run("j")
+        world.workers[place].fake.cut()
+        await world.until(lambda: world.phase(place) == "Unusable", 60)
+        await asyncio.sleep(900)
+        assert world.shown(place)["epoch"] == 1
+        world.workers[place].fake.heal()
+        world.workers[place].end("j")
+        await world.until(lambda: world.record("j").finished, 120)
+
+        assert world.record("j").attempt == 1
+
+    # The agent of this test reports over the network that is cut: it has done so before.
+    play(story, "a", "b")
+
+
+def test_a_cluster_is_taken_out_of_the_federation() -> None:
+    """Its MultiKueueCluster is deleted while a job runs there, and its agent is cut off with it."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        place = await world.run("j")
+        world.home.delete(MULTIKUEUE_CLUSTERS, place)
+        last = world.renewed[place]
+        await world.until(
+            lambda: (
+                world.home.get(LEASES, place, FEDQ_NAMESPACE)["metadata"]["annotations"].get(
+                    Mirror.EPOCH.value
+                )
+                == "2"
+            )
+        )
+        world.cut.add(place)
+        last = world.renewed[place]
+        await world.until(lambda: world.record("j").attempt == 2)
+
+        assert world.record("j").binding.cluster != place
+        assert asyncio.get_running_loop().time() - last >= 179
+
+    play(story, "a", "b")
+
+
+def test_cordoned() -> None:
+    """It gets no new work, and that is all."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        note = {"metadata": {"annotations": {Order.CORDON.value: "new cooling"}}}
+        world.home.merge(MULTIKUEUE_CLUSTERS, "a", note)
+        await world.until(lambda: manager.clusters.problem(manager.clusters.links["a"]))
+        assert manager.clusters.problem(manager.clusters.links["a"]) == "Cordoned: new cooling"
+        assert await world.run("j") == "b"
+        assert world.phase("a") == "Ready"
+        assert world.active("a")[0] == "True"
+
+    play(story, "a", "b")
+
+
+def test_restarted_beside_a_fenced_cluster() -> None:
+    """The next manager goes on from the Lease; `since` is kept."""
+
+    async def main(loop: VirtualLoop) -> None:
+        world = Lives("a", "b")
+        async with world.alive():
+            place = await world.run("j")
+            world.lose(place)
+            await world.until(lambda: world.phase(place) == "Fenced")
+        shown = world.shown(place)
+        agents = asyncio.create_task(world._agent("b" if place == "a" else "a"))
+        try:
+            async with world.running():
+                took = await world.until(lambda: world.record("j").attempt == 2)
+                assert (
+                    world.home.get(LEASES, place, FEDQ_NAMESPACE)["spec"]["holderIdentity"]
+                    == FENCED
+                )
+        finally:
+            await stop([agents])
+
+        assert 55 <= took <= 75
+        assert shown["since"] < world.shown(place)["since"]  # it is Lost now
+        assert world.shown(place)["epoch"] == 2
+
+    virtually(main)
+
+
+@pytest.mark.parametrize("silent", ["a", "b"])
+def test_one_of_two(silent: str) -> None:
+    """It is given up; the other one goes on."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        world.lose(silent)
+        await world.until(lambda: world.phase(silent) == "Lost")
+
+        assert await world.run("j") != silent
+
+    play(story, "a", "b")
