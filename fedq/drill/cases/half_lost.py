@@ -1,8 +1,8 @@
 """Two of four clusters are lost at once, with a thousand jobs between them.
 
-A few of the jobs are real processes, by which the checker judges. The others are simulated pods, and
-what is asked of them is seen on the API servers: when they have a new copy, and whether a cluster
-was ever given more than it has.
+A few of the jobs are real processes, by which the checker judges. The others are simulated pods,
+and what is asked of them is seen on the API servers: when they have a new copy, and whether a
+cluster was ever given more than it has.
 """
 
 from __future__ import annotations

@@ -19,11 +19,18 @@ from fedq.rig.rig import Rig
 
 
 def pids(rig: Rig, *names: str) -> list[int]:
-    """The live processes of these names and their descendants. Raises RigError if one has none."""
-    found = [(pid, name) for pid, name in marked(rig.home) if name in names]
-    if missing := set(names) - {name for _, name in found}:
+    """The live processes of these names and their descendants. Raises RigError if one has none.
+
+    Some overwrite their environment, and with it the mark by which descendants are found (Redis,
+    with its title): those are known by their record alone.
+    """
+    found = {pid: name for pid, name in marked(rig.home) if name in names}
+    for name in names:
+        if (process := rig.process(name)) is not None and process.running:
+            found[process.pid] = name
+    if missing := set(names) - set(found.values()):
         raise RigError(f"{', '.join(sorted(missing))} does not run", f"in the rig {rig.home}")
-    return [pid for pid, _ in found]
+    return list(found)
 
 
 @asynccontextmanager
