@@ -26,7 +26,7 @@ def make(settings: GuardSettings) -> tuple[Guard, Pull | None]:
     file = settings.deadline_file and Note(settings.deadline_file, settings.cluster)
     settings.status_file.parent.mkdir(parents=True, exist_ok=True)
     kept = Note(settings.status_file, settings.cluster)
-    times = Times(settings.kill, settings.margin, settings.grace)
+    times = Times(settings.kill, settings.margin, settings.grace, settings.lead)
     guard = Guard(
         Sources(kept, file or None, pull),
         Killer(times, only=settings.only, root=cgroups.mount()),

@@ -87,16 +87,18 @@ class Knowledge:
 @dataclass(frozen=True, slots=True)
 class Times:
     """How long things may take, in seconds: `kill` is K, `margin` what of it is left for SIGKILL to
-    take effect, `grace` what a run gets that does not say what it needs.
+    take effect, `grace` what a run gets that does not say what it needs. For `lead` it is left to
+    the agent to stop runs: pods that are deleted are no failures of their Job.
     """
 
     kill: float = 45.0
     margin: float = 5.0
     grace: float = 30.0
+    lead: float = 3.0
 
     def kill_at(self, run: Run, end: float, now: float, kill: float | None = None) -> float:
-        """When SIGKILL follows a SIGTERM sent now to a run that had to stop at `end`. At once if
-        that is late: another copy may be about to start.
+        """When SIGKILL follows a SIGTERM that is sent now to a run of which the lease was over at
+        `end`. At once if that is late: another copy may be about to start.
         """
         grace = self.grace if run.grace is None else run.grace
         latest = end + (self.kill if kill is None else kill) - self.margin

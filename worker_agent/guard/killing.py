@@ -28,9 +28,12 @@ STUCK = 5.0
 
 @dataclass
 class Sentence:
-    """A run that ends. `members` are its processes that live, `told` those that got SIGTERM."""
+    """A run of which the lease was over at `end`. `members` are its processes that live, `told`
+    those that got a signal.
+    """
 
     run: Run
+    end: float
     kill_at: float
     members: dict[int, Process] = field(default_factory=dict)
     groups: set[Path] = field(default_factory=set)
@@ -73,10 +76,10 @@ class Killer:
     def _sentence(self, processes: Mapping[int, Process], knowledge: Knowledge, now: float) -> None:
         for run in sorted({p.run for p in processes.values() if p.run}, key=lambda r: r.job):
             end = knowledge.ends(run)
-            if now >= end and run not in self.sentences:
+            if now >= end + self._times.lead and run not in self.sentences:
                 kill = None if knowledge.notice is None else knowledge.notice.kill
                 kill_at = self._times.kill_at(run, end, now, kill)
-                self.sentences[run] = Sentence(run, kill_at)
+                self.sentences[run] = Sentence(run, end, kill_at)
                 log.warning(
                     "run.stops", job=run.job, attempt=run.attempt, late=round(now - end, 1),
                     grace=round(kill_at - now, 1),
@@ -131,7 +134,9 @@ class Killer:
                 key = (process.pid, process.started)
                 if process.parent not in members and key not in sentence.told:
                     sentence.told.add(key)
-                    _signal(process, signal.SIGTERM)
+                    # Whoever was started when the lease was over has nothing to bring to an end.
+                    late = process.born > sentence.end
+                    _signal(process, signal.SIGKILL if late else signal.SIGTERM)
 
     def _kill(self, sentence: Sentence, now: float) -> None:
         if sentence.killed_at is None:

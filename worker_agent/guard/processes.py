@@ -10,6 +10,7 @@ from pathlib import Path
 from worker_agent.guard.decision import Run, run_of
 
 PROC = Path("/proc")
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,11 @@ class Process:
     group: int
     session: int
     run: Run | None = None
+
+    @property
+    def born(self) -> float:
+        """When it started, in seconds of CLOCK_BOOTTIME."""
+        return self.started / TICKS
 
 
 def table(only: bytes = b"") -> dict[int, Process]:

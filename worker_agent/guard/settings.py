@@ -37,6 +37,8 @@ class GuardSettings(BaseSettings):
     """What of K is left for processes to end after SIGKILL."""
     grace: float = Field(30.0, ge=0)
     """From SIGTERM to SIGKILL, at most; K without the margin bounds it too."""
+    lead: float = Field(3.0, ge=0)
+    """For so long after the end of the lease it is left to the agent to stop what runs."""
     tick: float = Field(DEFAULT.tick, gt=0)
     """d: the guard looks at the clock at least that often."""
     pull: float = Field(5.0, gt=0)
@@ -55,9 +57,9 @@ class GuardSettings(BaseSettings):
             )
         if self.deadline_url and not self.deadline_url.startswith(("http://", "https://")):
             raise ValueError(f"FEDQ_GUARD_DEADLINE_URL is no http(s) address: {self.deadline_url}")
-        if self.margin + self.tick >= self.kill:
+        if self.lead + self.margin >= self.kill:
             raise ValueError(
-                f"FEDQ_GUARD_KILL is {self.kill:g} s: a tick of {self.tick:g} s and a margin of "
-                f"{self.margin:g} s leave a run no time to end"
+                f"FEDQ_GUARD_KILL is {self.kill:g} s: a lead of {self.lead:g} s for the agent and "
+                f"a margin of {self.margin:g} s leave a run no time to end"
             )
         return self

@@ -19,7 +19,8 @@ from worker_agent.guard.notices import BOOT_ID, BeforeBootError, Note, NoticeErr
 log = structlog.get_logger(__name__)
 
 BUSY = 0.25
-"""Seconds between two looks while runs are ending."""
+"""Seconds between two looks while the lease is over and there are, or were, runs to end: a kubelet
+may start them again."""
 JUMP = 3.0
 """A look that comes so many seconds late is told: the machine or the guard stood still."""
 
@@ -62,7 +63,7 @@ class Guard:
         self._boot_id = BOOT_ID.read_text().strip()
         self._problems: list[str] = []
         self._before_boot = False
-        self._over = False
+        self._over, self._ended_before = False, 0
         now = self._looked = clock()
         self.knowledge = Knowledge(now, patience.lease)
         self._learn(now, sources.kept, sources.file)
@@ -93,7 +94,7 @@ class Guard:
         self._learn(now, self._sources.file)
         over = now >= self.knowledge.deadline
         if over != self._over:
-            self._over = over
+            self._over, self._ended_before = over, self._killer.ended
             self._tell_turn(now)
         self._killer.tick(self.knowledge, now)
         self._note(now)
@@ -129,7 +130,7 @@ class Guard:
 
     def _pause(self) -> float:
         """Seconds until the next look: a tick, or less if something is to be done before."""
-        if self._killer.sentences:
+        if self._killer.sentences or (self._over and self._killer.ended > self._ended_before):
             return min(self._tick, BUSY)
         left = self.knowledge.deadline - self._clock()
         return min(self._tick, left) if left > 0 else self._tick

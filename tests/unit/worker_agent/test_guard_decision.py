@@ -137,7 +137,7 @@ def test_whatever_the_clocks_run_at_everything_is_gone_before_a_re_run(
     """
     sent = 1000.0  # on the clock of the worker, at real time 0
     knowledge = Knowledge(0, 1, Notice(sent, sent + timings.lease, timings.kill))
-    looked = knowledge.ends(RUN) + tick * timings.tick
+    looked = knowledge.ends(RUN) + Times().lead + tick * timings.tick
     run = Run("j", "1", grace=grace)
     killed = Times().kill_at(run, knowledge.ends(run), looked, timings.kill)
     gone = (killed + Times().margin - sent) / (1 + worker_rate)

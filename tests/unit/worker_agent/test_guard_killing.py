@@ -16,9 +16,10 @@ from worker_agent.guard.killing import Killer
 from worker_agent.guard.notices import boottime
 
 HOLDS = Knowledge(0, 120, Notice(0, 10.0**9))
-DEADLINE = 1000.0
-OVER = Knowledge(0, 120, Notice(900, DEADLINE))
-TIMES = Times(kill=45, margin=5, grace=10)
+DEADLINE = 10.0**8
+"""Long after all that these tests start."""
+OVER = Knowledge(0, 120, Notice(DEADLINE - 100, DEADLINE))
+TIMES = Times(kill=45, margin=5, grace=10, lead=0)
 
 Start = Callable[..., Pod]
 
@@ -104,9 +105,9 @@ def test_runs_of_other_policies_go_on(mark: Mark, start: Start, policy: str) -> 
 def test_keep_with_a_limit_ends_at_the_limit(mark: Mark, start: Start) -> None:
     """Counted from the last renewal."""
     pod, guard = start(FEDQ_ON_DISCONNECT="keep", FEDQ_RERUN_AFTER="500"), killer(mark)
-    guard.tick(OVER, 900 + 499)
+    guard.tick(OVER, DEADLINE + 399)
     assert not guard.sentences
-    guard.tick(OVER, 900 + 500)
+    guard.tick(OVER, DEADLINE + 400)
 
     wait_for(lambda: not pod.alive())
 
@@ -207,6 +208,26 @@ def test_what_was_told_to_end_ends_though_the_lease_is_renewed(mark: Mark, start
 
     wait_for(lambda: not pod.alive())
     assert again.alive()
+
+
+def test_it_is_left_to_the_agent_for_a_moment(mark: Mark, start: Start) -> None:
+    """An agent that can stops what runs by deleting pods, which are then no failures."""
+    pod, guard = start(), Killer(Times(lead=3), only=mark.entry)
+    guard.tick(OVER, DEADLINE + 2.9)
+    assert not guard.sentences
+    guard.tick(OVER, DEADLINE + 3)
+
+    wait_for(lambda: not pod.alive())
+
+
+def test_what_starts_when_the_lease_is_over_gets_no_grace(mark: Mark, start: Start) -> None:
+    """It has nothing to bring to an end, and its place may be taken."""
+    now = boottime()
+    earlier = Knowledge(0, 120, Notice(now - 100, now - 1))
+    pod, guard = start("ignores SIGTERM"), killer(mark)
+    guard.tick(earlier, boottime())
+
+    wait_for(lambda: not pod.alive())
 
 
 def test_what_is_started_again_while_the_lease_is_over_ends_too(mark: Mark, start: Start) -> None:

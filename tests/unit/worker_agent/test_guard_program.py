@@ -50,6 +50,7 @@ class Node:
             "STATUS_FILE": str(self.status_file),
             "ONLY": f"{MARK}={self.mark}",
             "CLUSTER": "w",
+            "LEAD": "0",
             **more,
         }
         env = {**os.environ, **{f"FEDQ_GUARD_{key}": value for key, value in settings.items()}}
