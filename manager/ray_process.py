@@ -59,6 +59,7 @@ class RayProcess:
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._lost = ""
+        self._actors = False
         opened = self._expect()
         assert opened[0] == 0, "the first message says whether Ray could be had"
         self.opened = opened[1]
@@ -103,7 +104,7 @@ class RayProcess:
 
     async def start(self, spec: ClusterSpec) -> WorkerHandle:
         """See Runtime."""
-        key = next(self._numbers)
+        key, self._actors = next(self._numbers), True
         try:
             async with asyncio.timeout(CHECK_S):
                 await self.call("start", key, spec)
@@ -131,7 +132,7 @@ class RayProcess:
         self._listening.cancel()
         self._record.unlink(missing_ok=True)
         log.info("ray.ended", processes=len(killed))
-        if self._settings.address and not left:
+        if self._settings.address and self._actors and not left:
             await asyncio.sleep(LEASH_S)  # its actors are out of reach, and end by themselves
 
     async def _ended_by_itself(self) -> bool:
