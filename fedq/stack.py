@@ -29,6 +29,8 @@ from fedq.rig.rig import Rig
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 TOKEN_DURATION = "240h"
 READY_TIMEOUT = "90s"
+MANAGERS = ("manager", "manager-2")
+"""Names of the manager's processes: one by default, a replica beside it for tests and drills."""
 
 
 class Stack:
@@ -148,20 +150,25 @@ class Stack:
         self.rig.start_process(f"agent/{worker}", argv, env, cluster=worker)
 
     def start_manager(
-        self, runtime: str = "ray", config: Path | None = None, profile: str = ""
+        self,
+        runtime: str = "ray",
+        config: Path | None = None,
+        profile: str = "",
+        name: str = MANAGERS[0],
     ) -> None:
-        """The manager, with Ray actors or with the cluster workers in its own process.
+        """The manager, with Ray actors or with the cluster workers in its own process; or a second
+        replica of it, by the other name.
 
         `config` is a Configuration (YAML); without one it runs with the defaults.
         """
-        folder = self.rig.data_dir("manager")
+        folder = self.rig.data_dir(name)
         kubeconfig = _private(
             folder / "kubeconfig",
             lambda: self._service_kubeconfig(self.rig.management, "fedq-manager", "manager"),
         )
         env = {
             "FEDQ_KUBECONFIG": str(kubeconfig),
-            "FEDQ_LISTEN": self._listen("manager", self.rig.management),
+            "FEDQ_LISTEN": self._listen(name, self.rig.management),
             "FEDQ_RUNTIME": runtime,
             "FEDQ_STATE_DIR": str(self.state_dir),
             "REDIS_URL": self.redis_url,
@@ -173,10 +180,10 @@ class Stack:
         if config is not None:
             argv += ["--config", str(config)]
         self.rig.start_process(
-            "manager",
+            name,
             argv,
             env,
-            lambda: self.page("manager", "healthz") is not None,
+            lambda: self.page(name, "healthz") is not None,
             cluster=self.rig.management,
         )
 
@@ -249,7 +256,7 @@ class Stack:
         self._stop("redis")
 
     def _stop_programs(self) -> None:
-        for name in ("manager", *(f"agent/{worker}" for worker in self.rig.workers)):
+        for name in (*MANAGERS, *(f"agent/{worker}" for worker in self.rig.workers)):
             self._stop(name)
 
     def _stop(self, name: str) -> None:
