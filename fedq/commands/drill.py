@@ -76,7 +76,7 @@ def run(
     names: Annotated[
         list[str] | None, typer.Argument(help="Names or numbers, see `fedq drill list`.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All but peer-faults.")] = False,
     as_object: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; progress goes to stderr.")
     ] = False,
@@ -173,7 +173,7 @@ def _chosen(names: list[str], every: bool) -> list[Drill]:
             code=BAD_INPUT,
         )
     if every:
-        return list(DRILLS)
+        return [drill for drill in DRILLS if not drill.extra]
     chosen = []
     for name in names:
         if (drill := find(name)) is None:

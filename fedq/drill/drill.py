@@ -45,6 +45,8 @@ class Drill:
     tier: str = "A"
     profile: str = "fast"
     workers: int = 2
+    extra: bool = False
+    """Not one of `--all`: it repeats what others show."""
     lasts: Callable[[Timings], float] = lambda timings: longest(timings) + 60
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from federation.api.names import KUEUE_API, Label, Option
+from federation.api.names import KUEUE_API, KUEUE_GROUP, Controller, Label, Option
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -103,6 +103,25 @@ def priority_classes() -> list[Json]:
             "value": value,
         }
         for name, value in PRIORITIES.items()
+    ]
+
+
+def check_objects(name: str, clusters: list[str]) -> list[Json]:
+    """A MultiKueueConfig of these clusters and the AdmissionCheck that uses it, called `name`."""
+    reference = {"apiGroup": KUEUE_GROUP, "kind": "MultiKueueConfig", "name": name}
+    return [
+        {
+            "apiVersion": KUEUE_API,
+            "kind": "MultiKueueConfig",
+            "metadata": {"name": name},
+            "spec": {"clusters": clusters},
+        },
+        {
+            "apiVersion": KUEUE_API,
+            "kind": "AdmissionCheck",
+            "metadata": {"name": name},
+            "spec": {"controllerName": Controller.MULTIKUEUE.value, "parameters": reference},
+        },
     ]
 
 

@@ -10,6 +10,7 @@ from fedq.drill.cases import (
     managers,
     node_off,
     odd_links,
+    peer_faults,
     ray_lost,
     redis_lost,
     simulated,
@@ -199,6 +200,15 @@ DRILLS: tuple[Drill, ...] = (
         "",
         "A second agent runs for the same cluster: every job is started once",
         odd_links.two_agents,
+    ),
+    Drill(
+        "peer-faults",
+        "",
+        "The faults under which MultiKueue was measured, one after the other",
+        peer_faults.peer_faults,
+        CUT,
+        extra=True,
+        lasts=lambda timings: 900.0,
     ),
 )
 
