@@ -57,10 +57,13 @@ class RuntimeTimes:
 
     start_s: float = 120.0
     """Ray has started within this time, or it does not."""
-    patience_s: float = 8.0
-    """Clusters are worked on without Ray if it takes longer to start."""
+    patience_s: float = 2.0
+    """Clusters are worked on without Ray if it takes longer to start: a leader that takes over has
+    waited for long enough."""
     first_answer_s: float = 45.0
     """An actor has this long to start its process."""
+    contact_s: float = 5.0
+    """And this long to reach its cluster, before it takes over from a worker that does."""
     poll_s: float = 10.0
     silence_s: float = LEASH_S + 1
     """An actor that is not heard of for as long is replaced: it refuses all work by then."""
@@ -193,7 +196,12 @@ class SupervisedRuntime:
         try:
             async with asyncio.timeout(self.times.first_answer_s):
                 handle = await ray.start(seat.spec)
-                await handle.poll("", -1)  # told again to whoever polls next
+                news = await handle.poll("", -1)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.times.contact_s):
+                    while not news.health.ok and _empty(news):
+                        news = await handle.poll(news.instance, news.seq)
+            # The last news are told again to whoever polls next.
         except WorkerUnavailable as error:
             return f"Ray has failed: {error}"
         except TimeoutError:
@@ -295,6 +303,10 @@ class Seat:
         await _within(self._runtime.times.poll_s, self._taken.wait())
         assert self._worker is not None
         return self._worker
+
+
+def _empty(news: News) -> bool:
+    return not news.copies and news.inventory is None and news.report is None
 
 
 async def _within(seconds: float, call: Awaitable[T]) -> T:

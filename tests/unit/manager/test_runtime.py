@@ -32,6 +32,7 @@ class Worker:
     def __init__(self, name: str, number: int) -> None:
         self.instance = f"{name}-{number}"
         self.mute = False
+        self.connects_s, self.connected = 0.0, not name.startswith("ray")
         self.stopped = False
         self.asked: list[tuple[str, int]] = []
         self.commands = 0
@@ -47,8 +48,9 @@ class Worker:
         if self.mute:
             await asyncio.Event().wait()
         if instance == self.instance:
-            await asyncio.sleep(5)
-        return News(self.instance, 1, ack + 1, Health(True))
+            await asyncio.sleep(self.connects_s if not self.connected else 5)
+            self.connected = True
+        return News(self.instance, 1, ack + 1, Health(self.connected))
 
     async def stop(self) -> None:
         self.stopped = True
@@ -59,8 +61,10 @@ class Backend:
 
     problem = ""
 
-    def __init__(self, name: str, number: int = 0, mute: bool = False) -> None:
-        self.name, self.number, self.mute = name, number, mute
+    def __init__(
+        self, name: str, number: int = 0, mute: bool = False, connects_s: float = 0.0
+    ) -> None:
+        self.name, self.number, self.mute, self.connects_s = name, number, mute, connects_s
         self.workers: list[Worker] = []
         self.wrong = ""
         self.closed = False
@@ -70,7 +74,7 @@ class Backend:
         if self.wrong:
             raise WorkerUnavailable(self.wrong)
         worker = Worker(f"{self.name}{self.number}", len(self.workers))
-        worker.mute = self.mute
+        worker.mute, worker.connects_s = self.mute, self.connects_s
         self.workers.append(worker)
         return worker
 
@@ -89,11 +93,11 @@ class World:
     that it takes.
     """
 
-    def __init__(self, *opens: str | float, mute: bool = False) -> None:
+    def __init__(self, *opens: str | float, mute: bool = False, connects_s: float = 0.0) -> None:
         self.loop = VirtualLoop()
         asyncio.set_event_loop(self.loop)
         self.host = Host("manager")
-        self.opens, self.mute = list(opens), mute
+        self.opens, self.mute, self.connects_s = list(opens), mute, connects_s
         self.rays: list[Backend] = []
         self.tries: list[float] = []
         self.local = Backend("in-process")
@@ -113,7 +117,7 @@ class World:
         if isinstance(how, str):
             raise WorkerUnavailable(how)
         await asyncio.sleep(how)
-        ray = Backend("ray", len(self.rays), self.mute)
+        ray = Backend("ray", len(self.rays), self.mute, self.connects_s)
         self.rays.append(ray)
         return ray
 
@@ -149,8 +153,8 @@ class World:
 def world() -> Iterator[Callable[..., World]]:
     made: list[World] = []
 
-    def make(*opens: str | float, mute: bool = False) -> World:
-        made.append(World(*opens, mute=mute))
+    def make(*opens: str | float, mute: bool = False, connects_s: float = 0.0) -> World:
+        made.append(World(*opens, mute=mute, connects_s=connects_s))
         return made[-1]
 
     yield make
@@ -164,7 +168,7 @@ def world() -> Iterator[Callable[..., World]]:
 
 
 def test_ray_that_starts_quickly_is_all_there_is(world: Callable[..., World]) -> None:
-    w = world(3.0)
+    w = world(1.5)
     w.run(4)
     assert w.speaks == "ray0-0"
     assert (w.runtime.name, w.runtime.problem) == ("ray", "")
@@ -183,6 +187,17 @@ def test_clusters_are_worked_on_while_ray_still_starts(world: Callable[..., Worl
     assert w.local.workers[0].stopped
     assert w.runtime.problem == ""
     assert not w.failed
+    assert all(news.health.ok for news in w.news), "the cluster never seemed out of reach"
+
+
+def test_an_actor_that_does_not_reach_its_cluster_still_takes_over(
+    world: Callable[..., World],
+) -> None:
+    """Perhaps nobody does: it has some seconds, no more."""
+    w = world(40.0, connects_s=1e9)
+    w.run(41 + TIMES.contact_s)
+    assert w.speaks == "ray0-0"
+    assert not w.news[-1].health.ok
 
 
 def test_without_ray_the_manager_says_so_and_tries_again(world: Callable[..., World]) -> None:
