@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,15 +16,16 @@ from fedq.commands.rigs import take_down
 from fedq.connect import ContextOption, KubeconfigOption
 from fedq.drill.cases.table import DRILLS, find
 from fedq.drill.drill import Drill
+from fedq.drill.lanes import run_all
 from fedq.drill.picture import page
 from fedq.drill.prepare import Bench, Wishes
 from fedq.drill.real import REAL, refusal, run_real
 from fedq.drill.report import as_json, as_text
 from fedq.drill.result import Outcome
-from fedq.drill.running import run_all
 from fedq.errors import BAD_INPUT, FAILED, CommandError
-from fedq.output import columns
+from fedq.output import age, columns
 from fedq.rig.cli import tell
+from fedq.rig.paths import rig_home
 from fedq.rig.rig import Rig
 
 app = typer.Typer(
@@ -63,9 +67,9 @@ class RuntimeName(StrEnum):
 
 @app.command("list", epilog="Example:  fedq drill list")
 def show() -> None:
-    """Show all drills: number, name, the tier at which they have to pass, what they show."""
-    rows = [(d.number, d.name, d.tier, d.profile, d.shows) for d in DRILLS]
-    typer.echo(columns(("NO", "NAME", "TIER", "PROFILE", "SHOWS"), rows))
+    """Show all drills: number, name, the tier at which they pass, about how long they take."""
+    rows = [(d.number, d.name, d.tier, d.profile, age(d.seconds), d.shows) for d in DRILLS]
+    typer.echo(columns(("NO", "NAME", "TIER", "PROFILE", "TAKES", "SHOWS"), rows))
 
 
 @app.command(
@@ -96,6 +100,12 @@ def run(
         NetworkName | None, typer.Option(help="Default: namespaces where this machine allows it.")
     ] = None,
     runtime: Annotated[RuntimeName, typer.Option(help="Runtime of the manager.")] = RuntimeName.ray,
+    lanes: Annotated[
+        int,
+        typer.Option(
+            max=8, help="Rigs on which drills run side by side; default: 2 with --all, else 1."
+        ),
+    ] = 0,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the rig up afterwards.")] = False,
 ) -> None:
     """Run drills on a rig of their own; exit code 0 only if every one passed.
@@ -104,13 +114,6 @@ def run(
     that was kept is used again.
     """
     drills = _chosen(names or [], every)
-    rig = Rig.load()
-    if not rig.claim() and not (rig.home / "data" / "drill").exists():
-        raise CommandError(
-            f"a rig is up already in {rig.home}",
-            "drills break what they find, and would break that",
-            "Run `fedq rig down` first, or set FEDQ_RIG_HOME to a folder of its own.",
-        )
     wishes = Wishes(
         profile.value if profile else "",
         tier.value if tier else "",
@@ -118,16 +121,12 @@ def run(
         network.value if network else "",
         runtime.value,
     )
-    try:
-        bench = Bench(rig, wishes, tell)
-        bench.up(drills)
-        results = run_all(drills, bench.ready, tell)
-    finally:
-        if keep:
-            tell(f"the rig is still up in {rig.home}; `fedq rig down` takes it down")
-        else:
-            tell("taking everything down")
-            take_down(rig)
+    with _rigs(min(lanes or (2 if every else 1), len(drills)), keep) as rigs:
+        benches = [Bench(rig, wishes, tell) for rig in rigs]
+        most = max(drill.workers for drill in drills)
+        for number, bench in enumerate(benches):
+            bench.up(2 if number else most)
+        results = run_all(drills, benches, tell)
     if html is not None:
         html.write_text(page(results))
     typer.echo(as_json(results) if as_object else as_text(results))
@@ -163,6 +162,42 @@ def real(
     typer.echo(as_json([result]) if as_object else as_text([result]))
     if result.outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _rigs(count: int, keep: bool) -> Iterator[list[Rig]]:
+    """Rigs of our own, taken down at the end; a second Ctrl-C does not stop that."""
+    home = rig_home()
+    rigs = [Rig.load(home.with_name(f"{home.name}-{n}") if n else home) for n in range(count)]
+    for rig in rigs:
+        if not rig.claim() and not (rig.home / "data" / "drill").exists():
+            raise CommandError(
+                f"a rig is up already in {rig.home}",
+                "drills break what they find, and would break that",
+                "Run `fedq rig down` first, or set FEDQ_RIG_HOME to a folder of its own.",
+            )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield rigs
+    finally:
+        for rig in rigs:
+            if keep:
+                tell(f"the rig in {rig.home} is still up; `fedq rig down` takes it down")
+            else:
+                tell(f"taking down the rig in {rig.home}")
+                with _uninterrupted():
+                    take_down(rig)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _chosen(names: list[str], every: bool) -> list[Drill]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from federation.core.failover import Timings
+from federation.core.failover import PROFILES, Timings
 from fedq.drill.ground import Ground
 
 
@@ -20,8 +20,6 @@ class Need(StrEnum):
     FAKETIME = "libfaketime"
     RAY = "ray"
     """The manager runs with Ray actors."""
-    SIMULATION = "simulation"
-    """It runs in the simulation (`python -m bench.dst`), not here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,7 @@ class Drill:
         shows: one sentence for people.
         run: does it all, up to the end of the jobs, and states what it expects.
         tier: the lowest tier at which the guarantee holds: `A`, or `B` with node guards.
+        extra: whether it is none of `--all`, as it repeats what others show.
         lasts: seconds that it takes about, by the times of the profile.
     """
 
@@ -46,8 +45,12 @@ class Drill:
     profile: str = "fast"
     workers: int = 2
     extra: bool = False
-    """Not one of `--all`: it repeats what others show."""
     lasts: Callable[[Timings], float] = lambda timings: longest(timings) + 60
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes about with its own profile."""
+        return self.lasts(PROFILES[self.profile])
 
 
 def longest(timings: Timings) -> float:

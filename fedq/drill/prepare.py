@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,12 +46,16 @@ class Bench:
     def _file(self) -> Path:
         return self._rig.data_dir("drill") / "bench.json"
 
-    def up(self, drills: Sequence[Drill]) -> None:
-        """Bring the rig up with as many workers as any of the drills needs, and install Fedq."""
+    @property
+    def workers(self) -> int:
+        """How many worker clusters it has."""
+        return len(self._rig.workers)
+
+    def up(self, workers: int) -> None:
+        """Bring the rig up with that many workers, and install Fedq."""
         network = self._wishes.network or ("proxies" if why_not() else "namespaces")
         if network == "proxies" and (why := why_not()):
             self._tell(f"no network namespaces here: {why}")
-        workers = max((drill.workers for drill in drills), default=2)
         apart = network == "namespaces"
         self._rig.up(workers, nodes=NODES, namespaces=apart, progress=self._tell)
         if not apart:
@@ -95,7 +99,6 @@ class Bench:
     def _start(self, profile: str, tier: str) -> None:
         if self._running != (profile, tier):  # also what an earlier run has kept
             self._stack.stop()
-        self._tell(f"  profile {profile}, tier {tier}")
         for worker in self._rig.workers:
             self._stack.start_runner(worker)
             if tier == "B":

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from federation.edge.errors import ApiError
@@ -80,27 +79,3 @@ def _judge(drill: Drill, ground: Ground, result: Result, trouble: str) -> Result
         how=ground.link.how,
         job_names={job.uid: name for name, job in ground.submitted.items()},
     )
-
-
-def run_all(
-    drills: Sequence[Drill],
-    prepare: Callable[[Drill], tuple[Stack, Link, Conditions] | Result],
-    tell: Tell,
-) -> list[Result]:
-    """Run all; `prepare` brings the rig into the state that a drill needs, or says in a result why
-    it cannot be run here.
-    """
-    results = []
-    for drill in drills:
-        tell(f"{drill.name}: {drill.shows}")
-        try:
-            ready = prepare(drill)
-        except RigError as error:
-            ready = Result(
-                drill.name, drill.number, drill.shows, Outcome.FAILED, reasons=[str(error)]
-            )
-        if not isinstance(ready, Result):
-            ready = asyncio.run(run_one(drill, *ready, tell))
-        tell(f"  {ready.outcome.value} ({ready.seconds:.0f} s)")
-        results.append(ready)
-    return results

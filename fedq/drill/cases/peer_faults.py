@@ -152,7 +152,7 @@ async def _e6_silent(ground: Ground) -> None:
 
 
 async def _e7_manager_killed(ground: Ground) -> None:
-    """E7: the manager is killed among 50 jobs of three seconds and started 5 s later; three times."""
+    """E7: the manager is killed among 50 jobs of 3 s, and started 5 s later; three times."""
     rig = ground.stack.rig
     for number, moment in enumerate((1.0, 3.0, 6.0)):
         burst = asyncio.create_task(ground.submit(Plan(50, 3, prefix=f"killed{number}")))
