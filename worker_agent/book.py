@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from federation.edge.deletions import Deletions
 from federation.edge.resources import Json
 from federation.jobs.pods import PodDefaults
 from worker_agent.facts import Asked, WorkerJob, alike, asked, worker_job
+
+OVER_KEPT = 10_000
 
 
 class Book:
@@ -27,6 +30,8 @@ class Book:
         self._known_defaults: dict[str, PodDefaults] = {}
         self._asked: dict[str, Asked] = {}
         self._newest: dict[str, int] = {}
+        self._over: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        """Of copies that are gone: job to attempt and UID, those that went last."""
         self._deleted = Deletions()
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
@@ -87,14 +92,25 @@ class Book:
                 self._read(body)
 
     def superseded(self, job: WorkerJob) -> bool:
-        """Whether a later attempt of the same job is here."""
-        return job.mirrored and job.attempt < self._newest.get(job.local_uid, 0)
+        """Whether a later attempt of the same job is here, or was: no attempt comes twice. A copy
+        that is made again was sent by somebody who had been replaced, and was late.
+        """
+        if not job.mirrored:
+            return False
+        over, uid = self._over.get(job.local_uid, (0, ""))
+        newest = self._newest.get(job.local_uid, 0)
+        return job.attempt < newest or (job.attempt <= over and job.uid != uid)
 
     def _forget(self, uid: str, version: int) -> None:
         self._deleted.note(uid, version)
         job = self.jobs.pop(uid, None)
         self.bodies.pop(uid, None)
         self._asked.pop(uid, None)
-        if job is not None:
+        if job is not None and job.local_uid:
             self._newest.pop(job.local_uid, None)
+            self._over[job.local_uid] = max(
+                (job.attempt, uid), self._over.pop(job.local_uid, (0, ""))
+            )
+            if len(self._over) > OVER_KEPT:
+                self._over.popitem(last=False)
         self._changed(uid)

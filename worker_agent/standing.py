@@ -51,7 +51,7 @@ class Standings:
 
     def _problem(self, job: WorkerJob) -> str:
         if self._book.superseded(job):
-            return f"attempt {job.attempt} is superseded"
+            return f"attempt {job.attempt} is superseded, or has been here before"
         lease = self._lease()
         if job.mirrored and job.epoch < lease.epoch:
             return f"epoch {job.epoch} is over; this cluster is in epoch {lease.epoch}"

@@ -298,6 +298,23 @@ async def test_a_lower_attempt_is_refused() -> None:
         assert "attempt 1 is superseded" in worker.refused("old")
 
 
+async def test_an_attempt_that_comes_once_more_is_refused() -> None:
+    """Its copy ran and was removed; then a create arrives that had been on its way all the time.
+    The next attempt is welcome.
+    """
+    worker = Worker(4)
+    worker.add(mirrored("j", local_uid="u", attempt=1))
+    async with worker.running():
+        await until(lambda: worker.started("j"))
+        worker.fake.delete(JOBS, "j", "team")
+        worker.add(mirrored("j", local_uid="u", attempt=1))
+        await worker.until_answered("j")
+        assert "attempt 1 is superseded, or has been here before" in worker.refused("j")
+        worker.fake.delete(JOBS, "j", "team")
+        worker.add(mirrored("j", local_uid="u", attempt=2))
+        await until(lambda: worker.started("j"))
+
+
 async def test_jobs_of_other_controllers() -> None:
     """Not looked at."""
     worker = Worker()
