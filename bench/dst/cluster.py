@@ -57,6 +57,8 @@ class Cluster:
         self.guard: Callable[[Traits], bool] = lambda traits: False
         self._seen = 0
         self._heard = 0.0
+        self.held = self.resumed = 0
+        """How often an agent made a copy stand still, and let one go on."""
         self._cache: dict[Key, Json] = {}
         self._pods: dict[str, Pods] = {}
 
@@ -84,6 +86,9 @@ class Cluster:
 
     def _learn(self, old: Json | None, new: Json | None) -> None:
         meta = (new or old or {})["metadata"]
+        held, was = _held(new), _held(old)
+        self.held += held and not was
+        self.resumed += was and not held and new is not None
         key = (meta["namespace"], meta["name"])
         known = self._cache.get(key)
         if known is not None and _version(known) > int(meta["resourceVersion"]):
@@ -249,6 +254,10 @@ def _condition(kind: str, true: bool, old: Json | None, now: str) -> Json:
     if old is not None and old["status"] == status:
         return old
     return {"type": kind, "status": status, "reason": "", "message": "", "lastTransitionTime": now}
+
+
+def _held(job: Json | None) -> bool:
+    return job is not None and Mirror.HELD.value in (job["metadata"].get("annotations") or {})
 
 
 def _count(job: Json) -> int:

@@ -33,6 +33,7 @@ class Faults:
             (3, self.unwell),
             (3, self.lossy),
             (3, self.lag),
+            (3, self.freeze),
             (1, self.slow),
             (2, self.drop_watches),
             (2, self.redis),
@@ -50,7 +51,17 @@ class Faults:
             lasts = min(
                 longest, self.rng.choice((self.rng.uniform(1, 30), self.rng.uniform(20, 240)))
             )
-            self.world.loop.later(start, self._begin, kind, lasts)
+            self.at(start, kind, lasts)
+
+    def plan_loss(self) -> None:
+        """One cluster is lost while much of what was submitted runs, or seems to be."""
+        kinds = (self.isolate, self.isolate, self.cut_lease, self.cut_manager)
+        start, lasts = self.rng.uniform(20, 220), self.rng.uniform(60, LONGEST_S)
+        self.at(start, self.rng.choice(kinds), lasts)
+
+    def at(self, start: float, kind: Callable[[float, float], str], lasts: float) -> None:
+        """Have something go wrong."""
+        self.world.loop.later(start, self._begin, kind, lasts)
 
     def _begin(self, kind: Callable[[float, float], str], lasts: float) -> None:
         text = kind(self.world.loop.now, lasts)
@@ -180,6 +191,17 @@ class Faults:
 
         self._after(lasts, end, name)
         return f"{name}: watches are up to {link.watch_lag:.0f} s behind"
+
+    def freeze(self, now: float, lasts: float) -> str:
+        """Open watches say nothing; requests and new watches pass."""
+        name, link = self._some_link()
+        link.freeze(True)
+
+        def end() -> None:
+            link.freeze(False)
+
+        self._after(self._brief(name, lasts), end, name)
+        return f"{name}: watches are frozen"
 
     def slow(self, now: float, lasts: float) -> str:
         """Every request takes seconds."""

@@ -43,5 +43,5 @@ class Guard:
         if traits.policy == "stop":
             return bool(now >= noted["deadline"])
         if traits.rerun_after is not None:
-            return bool(now >= noted["renewed"] + traits.rerun_after)
+            return bool(now >= max(noted["deadline"], noted["renewed"] + traits.rerun_after))
         return False

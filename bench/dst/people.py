@@ -22,6 +22,8 @@ from tests.fakes.kube_api import FakeKube
 Json = dict[str, Any]
 QUEUES = ("one", "two")
 NAMESPACE = "team"
+GRACE_S = 34
+"""What pods may take to end: K of the protocol less what agent and controller need meanwhile."""
 
 
 def custom(kind: str, name: str, spec: Json, namespace: str = "") -> Json:
@@ -58,18 +60,20 @@ class People:
     def __init__(self, home: FakeKube, truth: Truth, rng: random.Random) -> None:
         self.home, self.truth, self.rng = home, truth, rng
         self.uids: dict[str, str] = {}
+        self.small = False
+        """Whether every job is of the same size, so that whoever leaves makes room for another."""
 
     def submit(self, number: int) -> str:
         """Create a Job; its name."""
         rng, name = self.rng, f"j{number:02}"
-        pods = rng.choice((1, 1, 1, 2))
+        pods = 1 if self.small else rng.choice((1, 1, 1, 2))
         policy = rng.choice(("stop", "stop", "stop", "stop", "keep", "duplicate-ok"))
         traits = Traits(
             name,
-            rng.choice((1, 1, 2)),
-            rng.choice((rng.uniform(2, 20), rng.uniform(20, 200))),
+            1 if self.small else rng.choice((1, 1, 2)),
+            rng.choice((rng.uniform(2, 20), rng.uniform(20, 200), rng.uniform(100, 300))),
             rng.choice(("Complete",) * 7 + ("Failed",)),
-            rng.choice((0.2, rng.uniform(0, 20))),
+            rng.choice((0.2, rng.uniform(0, 20), rng.uniform(20, GRACE_S))),
             policy,
             rng.choice((None, 60.0)) if policy == "keep" else None,
         )
@@ -107,7 +111,7 @@ class People:
                 "completions": pods,
                 "backoffLimit": 0,
                 "managedBy": batch_job.MANAGED_BY,
-                "template": {"spec": pod | {"terminationGracePeriodSeconds": 20}},
+                "template": {"spec": pod | {"terminationGracePeriodSeconds": GRACE_S}},
             },
         }
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from bench.dst.truth import Truth
 from federation.api import record as records
-from federation.api.names import ConditionType
-from federation.edge.resources import JOBS, WORKLOADS
+from federation.api.names import FENCED, ConditionType
+from federation.edge.resources import JOBS, LEASES, WORKLOADS
 from federation.jobs import batch_job
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.objects import Change
@@ -29,6 +30,8 @@ class RecordWatch:
         self.home, self.quotas, self.truth, self.violate = home, quotas, truth, violate
         self.attempts: dict[str, int] = {}
         self.places: dict[tuple[str, int], str] = {}
+        self.reached: Counter[str] = Counter()
+        """What happened, and how often: a run that reaches nothing proves nothing."""
         self._seen = 0
         home.objects.listeners.append(self._look)
 
@@ -39,6 +42,10 @@ class RecordWatch:
                 self._workload(change)
             elif change.resource == JOBS and change.new is not None:
                 self._job(change.old, change.new)
+            elif change.resource == LEASES and change.new is not None:
+                before = ((change.old or {}).get("spec") or {}).get("holderIdentity")
+                now = change.new["spec"].get("holderIdentity")
+                self.reached["fences"] += now == FENCED != before
         self._seen = len(history)
 
     def _workload(self, change: Change) -> None:
@@ -54,6 +61,10 @@ class RecordWatch:
             at = (uid, record.binding.attempt)
             if self.places.setdefault(at, record.binding.cluster) != record.binding.cluster:
                 self.violate("attempts", f"{record.key}: attempt {at[1]} bound in two places")
+        if before is not None and before.binding and record.binding is None:
+            self.reached[f"left: {before.life.evicted or 'without reason'}"] += 1
+        if before is not None and before.binding and record.binding:
+            self.reached["adopted"] += record.binding.epoch > before.binding.epoch
         if before is not None and before.finished and not record.finished:
             self.violate("finished-once", f"{record.key} is not finished any more")
         if record.admission is not None and (before is None or before.admission is None):

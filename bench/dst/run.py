@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,13 +35,29 @@ class Outcome:
     notes: list[str]
     virtual_s: float
     rounds: int
-    tier_held: bool
+    reached: Counter[str]
+
+
+Plan = Callable[[Faults, random.Random], None]
+
+
+def drawn(faults: Faults, rng: random.Random) -> None:
+    """The faults of a seed: some of any kind, and in most seeds a cluster is lost for a while."""
+    faults.plan(rng.randint(0, 7))
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        faults.plan_loss()
 
 
 def run_seed(
-    seed: int, *, traced: bool = False, prepare: Callable[[World], None] = lambda world: None
+    seed: int,
+    *,
+    traced: bool = False,
+    prepare: Callable[[World], None] = lambda world: None,
+    plan: Plan = drawn,
 ) -> Outcome:
-    """Run one federation. `prepare` may change the world before it starts (tests of the checks)."""
+    """Run one federation. `prepare` may change the world before it starts, `plan` draw other
+    faults: both are for tests of the checks.
+    """
     loop = VirtualLoop()
     try:
         with deterministic(loop, seed):
@@ -48,21 +65,29 @@ def run_seed(
             _configure_log(world)
             prepare(world)
             try:
-                loop.run_until_complete(_live(world, seed))
+                loop.run_until_complete(_live(world, seed, plan))
             except Spinning as error:
                 world.violate("spins", str(error))
             finally:
                 world.over = True
                 _stop(loop)
                 structlog.reset_defaults()
-        return Outcome(
-            seed, world.violations, world.notes, loop.now, loop.rounds, world.truth.tier_held
-        )
+        return Outcome(seed, world.violations, world.notes, loop.now, loop.rounds, _reached(world))
     finally:
         loop.close()
 
 
-async def _live(world: World, seed: int) -> None:
+def _reached(world: World) -> Counter[str]:
+    """What happened in a run, and how often."""
+    reached = world.records.reached
+    for cluster in world.clusters.values():
+        reached["held"] += cluster.held
+        reached["resumed"] += cluster.resumed
+    reached["runs"] = len(world.truth.runs)
+    return reached
+
+
+async def _live(world: World, seed: int, plan: Plan) -> None:
     rng = random.Random(f"plan-{seed}")
     people = world.people
     loop = world.loop
@@ -72,7 +97,7 @@ async def _live(world: World, seed: int) -> None:
         at = rng.choice((rng.uniform(0, 20), rng.uniform(0, SUBMIT_S)))
         loop.later(at, lambda n: world.note("people", f"submit {people.submit(n)}"), number)
         _plan_edits(world, rng, f"j{number:02}", at)
-    Faults(world, rng, TROUBLE_S).plan(rng.randint(0, 8))
+    plan(Faults(world, rng, TROUBLE_S), rng)
     await asyncio.sleep(TROUBLE_S)
     for program in world.programs:
         program.dies_in = None

@@ -51,15 +51,13 @@ class Truth:
     traits: dict[str, Traits] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     live: dict[str, list[Run]] = field(default_factory=dict)
-    tier_held: bool = True
-    """Whether the limits within which `stop` is promised were kept so far."""
 
     def begin(self, run: Run) -> None:
         """The containers of a copy start."""
         others = self.live.setdefault(run.local_uid, [])
         known = self.traits.get(run.local_uid)
         for other in others:
-            if known and known.policy != "duplicate-ok" and self.tier_held:
+            if known and known.policy != "duplicate-ok":
                 self.violate(
                     "one-copy",
                     f"{known.name} ({known.policy}): attempt {run.attempt} starts on {run.cluster}"
