@@ -43,6 +43,9 @@ PLACES_REST = 9
 not more than a tenth of the time goes there: after taking in some, the next wait for so many times
 as long as that took."""
 
+SYNCED_AT_ONCE = 64
+"""Jobs that are looked at before others have their turn: writes, watches."""
+
 
 class Agent:
     """One per worker cluster. `on_decided` hears that a round of decisions is over, `on_pods` of
@@ -172,8 +175,10 @@ class Agent:
             self._holds.wake()
             version, touched = self.book.seen_version, list(self.state.dirty)
             self.state.dirty.clear()
-            for uid in touched:
+            for count, uid in enumerate(touched, 1):
                 self._sync(uid, now)
+                if not count % SYNCED_AT_ONCE:
+                    await asyncio.sleep(0)
             if self._repair_at is not None and self._repair_at <= now:
                 self._repair_at = self._repair.run(now)
             for queue in self.devices.take_in(now):

@@ -41,7 +41,7 @@ class Holds:
 
     def wake(self) -> None:
         """Have the copies looked at whose time has come: all of them if the lease has ended, holds
-        again, or is in another epoch.
+        again, or is in another epoch. What has to stop comes first, before anything is decided.
         """
         now, lease, state = self._now(), self._state.lease(), self._state
         over = lease.failed if lease.deadline is None else now >= lease.deadline
@@ -49,11 +49,9 @@ class Holds:
         if seen != self._seen:
             self._seen = seen
             self._alarms.clear()
-            state.dirty |= {
-                job.uid: None
-                for job in state.jobs.values()
-                if job.mirrored and job.stage in _CONCERNED
-            }
+            for job in state.jobs.values():
+                if job.mirrored and job.stage in _CONCERNED and not self._stops(job):
+                    state.dirty[job.uid] = None
         while self._alarms and self._alarms[0][0] <= now:
             state.dirty[heapq.heappop(self._alarms)[1]] = None
 
@@ -70,15 +68,24 @@ class Holds:
             return True
         if job.stage is not Stage.RUNNING:
             return False
-        limit = lease.limit(job.policy, job.rerun_after, job.epoch)
-        if now >= limit:
-            state.write(job, self._hold, urgent=True)
+        if self._stops(job):
             return True
+        limit = lease.limit(job.policy, job.rerun_after, job.epoch)
         if limit != math.inf and (job.epoch < lease.epoch or not lease.holds(now)):
             heapq.heappush(self._alarms, (limit, job.uid))
         if job.held:  # somebody else has started it
             state.write(job, state.api.unhold)
         return False
+
+    def _stops(self, job: WorkerJob) -> bool:
+        """Stop a copy that must not run any longer; whether it is one."""
+        if job.stage is not Stage.RUNNING or self._state.busy(job.uid):
+            return False
+        lease, now = self._state.lease(), self._now()
+        if not lease.must_stop(job.policy, job.rerun_after, job.epoch, now):
+            return False
+        self._state.write(job, self._hold, urgent=True)
+        return True
 
     async def _hold(self, job: WorkerJob) -> None:
         """As it is when its turn comes."""
