@@ -29,7 +29,7 @@ def make(settings: GuardSettings) -> tuple[Guard, Pull | None]:
     times = Times(settings.kill, settings.margin, settings.grace, settings.lead)
     guard = Guard(
         Sources(kept, file or None, pull),
-        Killer(times, only=settings.only, root=cgroups.mount()),
+        Killer(times, only=settings.only, root=settings.cgroups or cgroups.mount()),
         Patience(settings.lease, settings.rebooted),
         cluster=settings.cluster,
         tick=settings.tick,

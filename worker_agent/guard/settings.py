@@ -39,6 +39,8 @@ class GuardSettings(BaseSettings):
     """From SIGTERM to SIGKILL, at most; K without the margin bounds it too."""
     lead: float = Field(3.0, ge=0)
     """For so long after the end of the lease it is left to the agent to stop what runs."""
+    cgroups: Path | None = None
+    """Where the control groups of this node (version 2) are; unset: where they are mounted."""
     tick: float = Field(DEFAULT.tick, gt=0)
     """d: the guard looks at the clock at least that often."""
     pull: float = Field(5.0, gt=0)
