@@ -74,7 +74,7 @@ class Agent:
         self.on_pods: Callable[[str], None] = lambda uid: None
         self._decisions = Decisions(self.state, self.devices)
         self._controls = Controls(self.state, self.devices)
-        self._holds = Holds(self.state)
+        self._holds = Holds(self.state, self._look_for_losses)
         self._repair = Repair(self.state, self.nodes, self.devices)
         self._displaced = Displaced(self.state, self.devices)
         self.devices.on_moved = self._pods_moved
@@ -130,6 +130,10 @@ class Agent:
     def reseat(self, job: str, index: int) -> None:
         """A pod cannot have the cards of its seat: others are looked for at once."""
         self._repair.reseating.ask(job, index)
+        self._look_for_losses()
+
+    def _look_for_losses(self) -> None:
+        """Some Job may be on nodes that are lost, and no news of nodes told of it."""
         self._repair_at = self.state.settings.clock()
         self.state.wake.set()
 

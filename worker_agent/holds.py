@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 
 from federation.core.failover import OnDisconnect
 from federation.core.holding import Lease
@@ -22,11 +23,13 @@ _CONCERNED = (Stage.RUNNING, Stage.HELD, Stage.WAITING)
 
 class Holds:
     """Asked about a copy whenever something of it has changed. Remembers what the lease was when
-    all copies were looked at last, and when single ones have to be stopped.
+    all copies were looked at last, and when single ones have to be stopped. `on_resumed` hears that
+    one has gone on: its nodes may have been lost meanwhile.
     """
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, on_resumed: Callable[[], None]) -> None:
+        self._state, self._on_resumed = state, on_resumed
+        self._resumed: set[str] = set()
         self._seen: tuple[object, ...] = ()
         self._alarms: list[tuple[float, str]] = []
 
@@ -68,6 +71,9 @@ class Holds:
             return True
         if job.stage is not Stage.RUNNING:
             return False
+        if job.uid in self._resumed:
+            self._resumed.discard(job.uid)
+            self._on_resumed()
         if self._stops(job):
             return True
         limit = lease.limit(job.policy, job.rerun_after, job.epoch)
@@ -107,6 +113,7 @@ class Holds:
             await self._state.api.forget_start(job)
         else:
             await self._state.api.resume(job)
+            self._resumed.add(job.uid)
 
     def _why(self, job: WorkerJob, lease: Lease, now: float) -> str:
         """The sentence that people read on the copy."""
