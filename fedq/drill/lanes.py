@@ -52,4 +52,6 @@ async def _one(drill: Drill, bench: Bench, tell: Tell) -> Result:
     if not isinstance(ready, Result):
         ready = await run_one(drill, *ready, say)
     say(f"{ready.outcome.value} ({ready.seconds:.0f} s)")
+    for reason in ready.reasons:
+        say(f"because: {reason}")
     return ready
