@@ -10,13 +10,29 @@ from typing import Any
 import pytest
 
 from bench.dst.clock import VirtualLoop
-from federation.api.names import FEDQ_NAMESPACE, FENCED, ConditionType, Mirror, Order
+from federation.api.names import (
+    FEDQ_NAMESPACE,
+    FENCED,
+    ConditionType,
+    Controller,
+    Mirror,
+    Order,
+)
 from federation.api.record import find
-from federation.edge.resources import JOBS, LEASES, MULTIKUEUE_CLUSTERS, SECRETS, WORKER_REPORTS
+from federation.edge.resources import (
+    ADMISSION_CHECKS,
+    JOBS,
+    LEASES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    SECRETS,
+    WORKER_REPORTS,
+)
 from manager.app import Manager
 from tests.unit.manager.federation import Federation
 from tests.unit.manager.support import stop
 from tests.unit.manager.virtual import virtually
+from tests.unit.worker_agent.support import custom
 
 Json = dict[str, Any]
 
@@ -26,8 +42,8 @@ class Lives(Federation):
     their clusters then.
     """
 
-    def __init__(self, *names: str) -> None:
-        super().__init__(*names)
+    def __init__(self, *names: str, **spec: Any) -> None:
+        super().__init__(*names, **spec)
         self.cut: set[str] = set()
         self.renewed: dict[str, float] = {}
 
@@ -84,6 +100,10 @@ class Lives(Federation):
         found = find(self.object(name)["status"], ConditionType.ACTIVE)
         assert found is not None
         return found["status"], found["reason"], found["message"]
+
+    def epoch(self, name: str) -> str:
+        notes = self.home.get(LEASES, name, FEDQ_NAMESPACE)["metadata"]["annotations"]
+        return str(notes[Mirror.EPOCH.value])
 
     def lose(self, name: str) -> None:
         self.cut.add(name)
@@ -184,7 +204,6 @@ def test_its_api_is_away_for_longer_than_any_time() -> None:
 
         assert world.record("j").attempt == 1
 
-    # The agent of this test reports over the network that is cut: it has done so before.
     play(story, "a", "b")
 
 
@@ -194,15 +213,7 @@ def test_a_cluster_is_taken_out_of_the_federation() -> None:
     async def story(world: Lives, manager: Manager) -> None:
         place = await world.run("j")
         world.home.delete(MULTIKUEUE_CLUSTERS, place)
-        last = world.renewed[place]
-        await world.until(
-            lambda: (
-                world.home.get(LEASES, place, FEDQ_NAMESPACE)["metadata"]["annotations"].get(
-                    Mirror.EPOCH.value
-                )
-                == "2"
-            )
-        )
+        await world.until(lambda: world.epoch(place) == "2")
         world.cut.add(place)
         last = world.renewed[place]
         await world.until(lambda: world.record("j").attempt == 2)
@@ -267,3 +278,28 @@ def test_one_of_two(silent: str) -> None:
         assert await world.run("j") != silent
 
     play(story, "a", "b")
+
+
+def test_a_cluster_is_taken_out_of_a_multikueueconfig() -> None:
+    """Alone that moves nothing: what runs there ends there, new jobs go elsewhere."""
+
+    async def main(loop: VirtualLoop) -> None:
+        world = Lives("a", "b", admissionChecksStrategy={"admissionChecks": [{"name": "m"}]})
+        config = custom("MultiKueueConfig", "all", {"clusters": ["a", "b"]})
+        world.home.create(MULTIKUEUE_CONFIGS, config)
+        named = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "all"}
+        spec = {"controllerName": Controller.MULTIKUEUE.value, "parameters": named}
+        world.home.create(ADMISSION_CHECKS, custom("AdmissionCheck", "m", spec))
+        async with world.alive():
+            place = await world.run("j")
+            other = "b" if place == "a" else "a"
+            world.home.merge(MULTIKUEUE_CONFIGS, "all", {"spec": {"clusters": [other]}})
+            assert await world.run("k") == other
+            await asyncio.sleep(400)
+            world.workers[place].end("j")
+            await world.until(lambda: world.record("j").finished, 20)
+
+            assert world.record("j").attempt == 1
+            assert world.shown(place)["epoch"] == 1
+
+    virtually(main)

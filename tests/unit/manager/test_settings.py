@@ -1,0 +1,68 @@
+"""The times of failover as they are set, and the clocks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from federation.core.failover import DEFAULT, FAST
+from manager.clock import Clock, Dial
+from manager.settings import ManagerSettings
+
+
+@pytest.mark.parametrize(
+    ("given", "timings"),
+    [
+        ({}, DEFAULT),
+        ({"FEDQ_FAILOVER_PROFILE": "fast"}, FAST),
+    ],
+)
+def test_profiles(monkeypatch: pytest.MonkeyPatch, given: dict[str, str], timings: object) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+
+    assert ManagerSettings().timings() == timings
+
+
+def test_single_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They change the profile."""
+    given = {"RENEW": 4, "SUSPECT": 11, "LEASE": 40, "KILL": 20, "RERUN": 100, "RECOVER": 3}
+    monkeypatch.setenv("FEDQ_FAILOVER_PROFILE", "fast")
+    for name, value in given.items():
+        monkeypatch.setenv(f"FEDQ_{name}_S", str(value))
+    timings = ManagerSettings().timings()
+
+    assert (timings.renew, timings.suspect, timings.lease) == (4, 11, 40)
+    assert (timings.kill, timings.rerun, timings.recover) == (20, 100, 3)
+
+
+def test_times_that_keep_no_promise_are_refused() -> None:
+    """The manager does not start, and says which numbers do not fit."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "manager"],
+        env={"FEDQ_LEASE_S": "150", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert ended.returncode == 2
+    assert "180 s" in ended.stderr
+    assert "(150 + 1 + 45) * 1.0020 = 196.4 s" in ended.stderr
+
+
+def test_a_reading_is_shown_as_the_same_time_until_the_clock_is_set() -> None:
+    """Small differences between the clocks do not rewrite what is shown."""
+    boot, wall = 100.0, datetime(2026, 1, 1, tzinfo=UTC)
+    dial = Dial(Clock(lambda: boot, lambda: wall))
+    first = dial.time(160.0)
+    boot, wall = 110.0, wall + timedelta(seconds=11)
+    second = dial.time(160.0)
+    wall += timedelta(hours=1)
+
+    assert first == second == datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+    assert dial.time(160.0) == datetime(2026, 1, 1, 1, 1, 1, tzinfo=UTC)
