@@ -190,7 +190,7 @@ def _is_silent(watch: Watch, facts: Facts, now: float, timings: Timings) -> bool
     return expected and watch.silent(now) >= watch.suspect_s(timings)
 
 
-_GIVEN_UP = {
+_GIVEN_UP: dict[str, str] = {
     Cause.SILENT: "no renewal of its Lease was seen",
     Cause.LEFT: "its MultiKueueCluster was deleted while jobs were bound there",
     Cause.CONFIRMED: "somebody confirmed that nothing runs there",
@@ -201,7 +201,7 @@ _GIVEN_UP = {
 def _given_up(watch: Watch, timings: Timings, held: Brake) -> _Draft:
     seen = watch.seen
     assert seen is not None
-    text = _GIVEN_UP.get(seen.cause, "its Lease was fenced")  # type: ignore[call-overload]
+    text = _GIVEN_UP.get(seen.cause, "its Lease was fenced")
     since = watch.renewed_at if seen.cause == Cause.SILENT else None
     if watch.stopped_below >= seen.epoch:
         back = Step("its agent takes the new epoch over when it is back")
@@ -268,7 +268,8 @@ def _standing(
 ) -> Standing:
     epoch = max(watch.highest, 1)
     left = phase is Phase.LEAVING and facts.bound < epoch  # its agent lives, but it was fenced
-    away = free and (left or phase in (Phase.SUSPECT, Phase.FENCED, Phase.LOST))
+    away = free and (left or phase in (Phase.SUSPECT, Phase.FENCED))
+    away = away or phase is Phase.LOST  # that was decided when the brake was free
     return Standing(
         name,
         epoch,

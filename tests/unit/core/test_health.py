@@ -271,6 +271,15 @@ def test_the_brake_holds_everything() -> None:
         assert verdict.next.at == math.inf
 
 
+def test_what_was_lost_before_the_brake_goes_on() -> None:
+    """That was decided: its jobs are stopped for certain, and are on their way elsewhere."""
+    of = settle(watch((0, AGENT), (121, FENCED)), 181, T, FREE)
+    lost = at(190, of, held=Brake("3 of 4 clusters are silent at once", 185))
+
+    assert lost.phase is Phase.LOST
+    assert (lost.standing.suspect, lost.standing.silent) == (True, 190)
+
+
 def test_after_the_brake_was_let_go() -> None:
     """Clusters that come back get the time for it."""
     of, released = watch((0, AGENT)), brake(Brake("away", 55), 1, 4, "", 300)
