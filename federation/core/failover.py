@@ -112,12 +112,13 @@ class Standing:
     `present` is whether its agent renews the Lease in `epoch` and has listed all copies that are
     there: only then verdicts on copies of lower epochs can be given. `silent` is for how long no
     renewal was seen, in seconds on a clock that never jumps (0 while the cluster is well, and while
-    the brake holds, unless it was lost before). `suspect` lets jobs go elsewhere that may run twice. A copy bound in an
-    epoch below `stopped_below` is certainly stopped if its policy is `stop`: the fence holds, and
-    L_M has passed since the last renewal. Below `confirmed_below` somebody confirmed that nothing
-    runs, whatever the policy. `fenced_below` are epochs that were fenced, stopped yet or not: no
-    agent starts anything of them without a verdict. `reachable` is whether the manager's own
-    connection to its API server works, which is no sign of life: what cannot be done there waits.
+    the brake holds, unless it was lost before). `suspect` lets jobs go elsewhere that may run
+    twice. A copy bound in an epoch below `stopped_below` is certainly stopped if its policy is
+    `stop`: the fence holds, and L_M has passed since the last renewal. Below `confirmed_below`
+    somebody confirmed that nothing runs, whatever the policy. `fenced_below` are epochs that were
+    fenced, stopped yet or not: no agent starts anything of them without a verdict. `reachable` is
+    whether the manager's own connection to its API server works, which is no sign of life: what
+    cannot be done there waits.
     """
 
     cluster: str

@@ -44,9 +44,9 @@ class Facts:
 
     `missing_since` is when its MultiKueueCluster was found to be deleted (None: it exists), `bound`
     the highest epoch in which a job is bound there (0: none is). `unusable` says why the manager
-    cannot work with it (its API server, the kubeconfig, the report; '' if it can), `listed` whether the copies there have been listed,
-    `inventory_epoch` for which epoch its agent reports all it has. `confirmed_below` is an order:
-    all that was bound below it is dead.
+    cannot work with it (its API server, the kubeconfig, the report; '' if it can), `listed` whether
+    the copies there have been listed, `inventory_epoch` for which epoch its agent reports all it
+    has. `confirmed_below` is an order: all that was bound below it is dead.
     """
 
     missing_since: float | None = None
