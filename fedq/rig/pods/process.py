@@ -70,17 +70,14 @@ def start_ticks() -> str:
     return Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
 
 
-def work(history: History, term: Termination, seconds: float, grace: float | None) -> bool:
-    """Run for `seconds`, or until `grace` seconds after SIGTERM (None: not at all before the end).
-    True if it came to its end.
+def work(
+    history: History, term: Termination, beat: float, seconds: float, grace: float | None
+) -> bool:
+    """Run for `seconds` from `beat`, the moment of the last record, or until `grace` seconds after
+    SIGTERM (None: not at all before the end). True if it came to its end.
     """
-    beat = boottime()
     end, killed = beat + seconds, False
-    while (now := boottime()) < end:
-        if term.wait(min(BEAT, end - now)):
-            history.write("term", at=boottime())
-            if grace is not None and not killed:
-                end, killed = boottime() + grace, True
+    while True:
         now = boottime()
         if now - beat >= PAUSE:
             history.write("paused", f'"from": {beat:.4f}', at=now)
@@ -88,7 +85,12 @@ def work(history: History, term: Termination, seconds: float, grace: float | Non
         else:
             history.write("alive", at=now)
         beat = now
-    return not killed
+        if now >= end:
+            return not killed
+        if term.wait(min(BEAT, end - now)):
+            history.write("term", at=boottime())
+            if grace is not None and not killed:
+                end, killed = boottime() + grace, True
 
 
 def main() -> int:
@@ -102,9 +104,10 @@ def main() -> int:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     own = f'"pid": {os.getpid()}, "ticks": {start_ticks()}, "boot": "{boot}"'
     fields = f'{about.strip()[1:-1]}, {own}, "w": {time.time():.3f}'
-    history.write("start", fields, at=boottime(), sync=True)
+    started = boottime()
+    history.write("start", fields, at=started, sync=True)
     os.close(STARTED)
-    done = work(history, term, float(seconds), None if stop == NEVER else float(stop))
+    done = work(history, term, started, float(seconds), None if stop == NEVER else float(stop))
     status, reason = (int(code), "done") if done else (143, "term")
     ending = f'"exit": {status}, "reason": "{reason}", "w": {time.time():.3f}'
     history.write("stop", ending, at=boottime(), sync=True)
