@@ -27,6 +27,7 @@ from federation.edge.web import counted
 from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.dispatcher import REACTIVATION_S, Dispatcher
+from manager.drain import Drain
 from manager.effects import EffectRunner
 from manager.health import Watcher, bound_epochs
 from manager.link import ClusterLink
@@ -74,6 +75,9 @@ class Manager:
         )
         self.clusters.on_checks = self._catalog_changed
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
+        self.drain = Drain(
+            self.controller, self.clusters.orders, lambda name: watcher.verdict(name).standing
+        )
         runner = EffectRunner(client, self.controller, self.clusters, origin)
         self.controller.run_effects = runner.run
         self.clusters.on_started = self.controller.cluster_replaced
@@ -115,6 +119,7 @@ class Manager:
                     "clusters": self.clusters.run(),
                     "dispatcher": self._dispatch(),
                     "explain": self.dispatcher.explain(),
+                    "drain": self.drain.run(),
                     "queue-status": self._status.run(),
                     "catalog": self._follow_catalog(),
                 }
@@ -205,6 +210,7 @@ class Manager:
 
     def _clusters_changed(self) -> None:
         self.dispatcher.clusters_changed()
+        self.drain.wake()
 
     def _catalog_changed(self) -> None:
         self._catalog_dirty.set()

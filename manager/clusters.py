@@ -23,7 +23,7 @@ from federation.api.names import (
     ConditionType,
     Controller,
 )
-from federation.api.orders import cluster_orders
+from federation.api.orders import ClusterOrders, cluster_orders
 from federation.api.record import find
 from federation.core.failover import Tier
 from federation.core.health import Facts, Phase
@@ -122,6 +122,10 @@ class Clusters:
     def epoch(self, cluster: str) -> int:
         """Epoch of the cluster's Lease: carried by every offer."""
         return self.watcher.epoch(cluster)
+
+    def orders(self) -> dict[str, ClusterOrders]:
+        """What operators ordered of each cluster."""
+        return {name: cluster_orders(obj) for (_, name), obj in self._objects.items.items()}
 
     def _names(self) -> list[str]:
         return [name for _, name in self._objects.items]
