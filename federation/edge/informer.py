@@ -166,6 +166,7 @@ class Informer:
             field_selector=select.field_selector,
             resource_version=self._version,
             timeout_seconds=int(timing.watch_timeout * timing.rng.uniform(1.0, 2.0)),
+            opened=self._opened,
         )
         loop = asyncio.get_running_loop()
         try:
@@ -184,6 +185,10 @@ class Informer:
                 reason="Hung",
                 cluster=self._client.cluster,
             ) from error
+
+    def _opened(self) -> None:
+        """There is contact, even if nothing happens: the next bookmark may be a minute off."""
+        self.error = None
 
     def _contact(self, version: str) -> None:
         self._version = version

@@ -161,8 +161,10 @@ class KubeClient:
         field_selector: str = "",
         resource_version: str = "",
         timeout_seconds: int = 300,
+        opened: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Stream changes after `resource_version`, ending when the server's time is up.
+        """Stream changes after `resource_version`, ending when the server's time is up. `opened` is
+        called when the server has agreed: nothing may happen for a long time then.
 
         Without a resource version the present objects come first, as ADDED. Raises Gone when the
         version is too old: list again. Close the iterator (aclosing) to give the connection back.
@@ -177,6 +179,7 @@ class KubeClient:
         }
         call = plan("watch", At(res, namespace), query=query)
         response = await self._open(call, read_timeout=None)
+        opened()
         stream = lines(cast(httpx.AsyncByteStream, response.stream))
         try:
             async with aclosing(stream):

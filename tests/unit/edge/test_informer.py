@@ -196,6 +196,17 @@ async def test_an_unreachable_cluster_is_asked_less_and_less(world: Rigged) -> N
     assert 10.0 >= max(world.slept) > 2.0
 
 
+async def test_a_cluster_where_nothing_happens_is_in_contact_again(world: Rigged) -> None:
+    """As soon as the watch is open: there may be no event for a long time."""
+    async with world.running():
+        world.fake.cut()
+        world.fake.drop_watches()
+        await world.until(lambda: len(world.slept) > 2)
+        assert isinstance(world.informer.error, Unreachable)
+        world.fake.heal()
+        await world.until(lambda: world.informer.error is None)
+
+
 async def test_what_cannot_get_better_by_itself_is_asked_rarely(world: Rigged) -> None:
     """Also when the list is allowed and only the watch is refused: no hot loop."""
     world.fake.fail(lambda request: "watch" in request.url.params, status=403, times=10**9)
