@@ -11,6 +11,8 @@ from fedq.drill.result import Metrics
 from fedq.drill.runs import Run
 from fedq.drill.timeline import boottime
 
+TOGETHER = "attempts ran together"
+"""In the checker's sentence about an overlap."""
 SUSPECT = ("suspect", "fenced", "lost")
 """Phases in which a cluster is shown that gets no new work because it is silent."""
 
@@ -18,6 +20,13 @@ SUSPECT = ("suspect", "fenced", "lost")
 def verdict(ground: Ground) -> Verdict:
     """The checker's word on the jobs of this drill."""
     return check(read_history(ground.stack.history), ground.submitted.values(), boottime())
+
+
+def longest_overlap(ground: Ground) -> float:
+    """The overlap of the job that has most of it."""
+    records, now = read_history(ground.stack.history), boottime()
+    each = (check(records, [job], now).overlap_s for job in ground.submitted.values())
+    return max(each, default=0.0)
 
 
 def measure(ground: Ground, judged: Verdict) -> Metrics:

@@ -11,7 +11,7 @@ from federation.edge.errors import ApiError
 from fedq.drill.drill import Drill
 from fedq.drill.faults.link import Link
 from fedq.drill.ground import Conditions, Ground, Stuck, standing
-from fedq.drill.judge import measure, verdict
+from fedq.drill.judge import TOGETHER, longest_overlap, measure, verdict
 from fedq.drill.result import Outcome, Result
 from fedq.rig.errors import RigError
 from fedq.stack import Stack
@@ -62,7 +62,13 @@ async def run_one(
 
 def _judge(drill: Drill, ground: Ground, result: Result, trouble: str) -> Result:
     judged = verdict(ground)
-    reasons = [*([trouble] if trouble else []), *judged.violations, *ground.expect.broken]
+    violations = judged.violations
+    if ground.waking_s:
+        longest = longest_overlap(ground)
+        what = "longest overlap of a job, after its processes woke"
+        ground.expect.at_most(what, longest, ground.waking_s)
+        violations = [text for text in violations if TOGETHER not in text]
+    reasons = [*([trouble] if trouble else []), *violations, *ground.expect.broken]
     outcome = Outcome.FAILED if reasons else Outcome.PASSED
     if drill.tier > ground.conditions.tier:
         outcome = Outcome.NOT_HELD

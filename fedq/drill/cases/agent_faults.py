@@ -50,8 +50,11 @@ async def api_server_down(ground: Ground) -> None:
 async def machine_paused(ground: Ground) -> None:
     """All processes of the worker stand still, those of the pods too, and go on later.
 
-    The guard wakes first: it is the one with the highest priority on a node.
+    The guard wakes first, as the one with the highest priority on a node, and has one tick to end
+    what it finds. What runs in that tick is the overlap that tier B cannot exclude when a kernel
+    stands still (tier C can: the store refuses the old attempt).
     """
+    ground.waking_s = ground.timings.tick
     lasts = duration(ground)
     victim, names = await start_on_one(ground, _plans(ground, lasts))
     rig = ground.stack.rig

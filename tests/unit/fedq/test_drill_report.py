@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 from fedq.drill.cases.table import DRILLS, find
-from fedq.drill.judge import reruns, stopped
+from fedq.drill.history import Submitted, check
+from fedq.drill.judge import TOGETHER, reruns, stopped
 from fedq.drill.picture import page, svg
-from fedq.drill.records import Subject
+from fedq.drill.records import Kind, Record, Subject
 from fedq.drill.report import as_json, as_text
 from fedq.drill.result import Expectations, Metrics, Outcome, Result
 from fedq.drill.runs import Run
@@ -151,6 +152,21 @@ def test_html_is_whole_and_escapes_what_it_is_told() -> None:
 def test_a_picture_of_nothing_is_still_a_picture() -> None:
     """A drill that got stuck before anything ran."""
     ElementTree.fromstring(svg(result(runs=[], marks=[], fault_at=0.0)))
+
+
+def test_the_sentence_about_an_overlap_is_the_checkers() -> None:
+    """A drill that allows some overlap finds it by these words."""
+    both = [ran("a", 1, "west", 90, 131), ran("a", 2, "east", 120, 250, 0)]
+    records = [
+        record
+        for run in both
+        for record in (
+            Record(Kind.START, run.subject, run.start),
+            Record(Kind.STOP, run.subject, run.end, exit=0),
+        )
+    ]
+    violations = check(records, [Submitted("a")], 300).violations
+    assert any(TOGETHER in text for text in violations)
 
 
 def test_drills_are_found_by_name_and_number() -> None:
