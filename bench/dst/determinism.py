@@ -14,13 +14,14 @@ from unittest import mock
 
 from bench.dst.clock import VirtualLoop
 from federation.edge import informer, kube, services
-from manager import queue_status
+from manager import clusters, queue_status
 from tests.fakes import kube_api, light, links
 
 _PROGRAMS = ("federation.", "manager.", "worker_agent.")
 _Random = random.Random
 QUEUE_STATUS_S = 5.0
-"""What people read of queues is written less often here: it decides nothing."""
+CLUSTER_STATUS_S = 2.0
+"""What people read of queues and clusters is written less often here: it decides nothing."""
 
 
 @contextlib.contextmanager
@@ -64,6 +65,7 @@ def deterministic(loop: VirtualLoop, seed: int) -> Iterator[None]:
         for module in (kube, kube_api, links):
             enter(mock.patch.object(module, "httpx", light))
         enter(mock.patch.object(queue_status, "EVERY_S", QUEUE_STATUS_S))
+        enter(mock.patch.object(clusters, "STATUS_S", CLUSTER_STATUS_S))
         enter(mock.patch.object(services, "exit_soon", stay))
         for name, module in list(sys.modules.items()):
             if name.startswith(_PROGRAMS) and getattr(module, "datetime", None) is real.datetime:

@@ -17,10 +17,10 @@ from bench.dst.ending import at_peace, end_checks
 from bench.dst.faults import Faults
 from bench.dst.world import World
 
-TROUBLE_S = 480.0
-SUBMIT_S = 300.0
+TROUBLE_S = 420.0
+SUBMIT_S = 240.0
 BOUND_S = 1500.0
-REST_S = 180.0
+REST_S = 125.0
 BUSY_MINUTE = 4000
 RESTING_MINUTE = 12
 JOBS = (6, 14)

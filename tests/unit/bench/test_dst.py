@@ -1,0 +1,156 @@
+"""The simulation finds what is wrong: each bug planted here breaks the rule that it should.
+
+Without bugs the first 200 seeds are clean, and a seed is the same every time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.dst.faults import Faults
+from bench.dst.guard import Guard
+from bench.dst.run import Plan, drawn, run_seed
+from bench.dst.world import World
+from federation.core import loss
+from federation.core.facts import JobState
+from federation.core.failover import FAST
+from federation.core.holding import NEVER, Lease
+from federation.core.scheduler import Scheduler
+from manager.cluster_worker import ClusterWorker
+from manager.dispatcher import Dispatcher
+from manager.protocol import CreateCopy, Outcome, Result
+
+SEEDS = range(1, 21)
+"""A planted bug has to be found in these."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def first(
+    rule: str, *, plan: Plan = drawn, prepare: Callable[[World], None] = lambda world: None
+) -> str:
+    """The first violation of a rule."""
+    for seed in SEEDS:
+        for line in run_seed(seed, plan=plan, prepare=prepare).violations:
+            if line.startswith(f"{rule}:"):
+                return line
+    pytest.fail(f"{len(SEEDS)} seeds, and {rule} was never violated")
+
+
+def lost(faults: Faults, rng: random.Random) -> None:
+    """A cluster is cut off while jobs run on it, and comes back."""
+    faults.at(rng.uniform(40, 80), faults.isolate, 200)
+
+
+def fast(world: World) -> None:
+    """With the times of the profile `fast`, and without guards on the nodes."""
+    world.manager.timings = FAST
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench.dst", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+
+
+def test_200_seeds_are_clean() -> None:
+    done = run("--seeds", "1..200", "--jobs", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "200 seeds" in done.stdout
+    assert "ClusterLost" in done.stdout
+    assert "adopted" in done.stdout
+
+
+def test_a_seed_is_the_same_every_time() -> None:
+    once, again = run("--trace", "7"), run("--trace", "7")
+    assert once.returncode == 0, once.stdout[-2000:] + once.stderr
+    assert len(once.stdout.splitlines()) > 100
+    assert once.stdout == again.stdout
+
+
+# Bugs of failover
+
+
+@pytest.fixture
+def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing on the nodes makes up for what an agent does wrong."""
+    monkeypatch.setattr(Guard, "doomed", lambda self, traits: False)
+
+
+@pytest.mark.usefixtures("unguarded")
+def test_an_agent_that_ignores_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lease, "limit", lambda self, policy, rerun_after, epoch: NEVER)
+    assert "(stop)" in first("one-copy", plan=lost, prepare=fast)
+
+
+@pytest.mark.usefixtures("unguarded")
+def test_a_rerun_before_the_old_copy_is_certainly_stopped() -> None:
+    def hasty(world: World) -> None:
+        world.manager.timings = replace(FAST, rerun=31.0)
+
+    assert "(stop)" in first("one-copy", plan=lost, prepare=hasty)
+
+
+@pytest.mark.usefixtures("unguarded")
+def test_a_job_to_be_kept_that_runs_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def may_rerun(bound: Any, standing: Any, timings: Any) -> bool:
+        return standing.stopped_below > bound.epoch
+
+    monkeypatch.setattr(loss, "may_rerun", may_rerun)
+    assert "(keep)" in first("one-copy", plan=lost, prepare=fast)
+
+
+@pytest.mark.usefixtures("unguarded")
+def test_an_agent_that_does_not_wait_for_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lease, "may_start", lambda self, epoch, now: self.holds(now))
+    first("one-copy", plan=lost, prepare=fast)
+
+
+# Bugs of dispatch
+
+
+def test_a_copy_that_counts_as_gone_while_its_pods_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def delete(self: ClusterWorker, client: Any, command: Any) -> Outcome:
+        await whole(self, client, replace(command, wait=False, version=0))
+        return Outcome(Result.ABSENT)
+
+    whole = ClusterWorker._delete
+    monkeypatch.setattr(ClusterWorker, "_delete", delete)
+    assert "starts on" in first("one-copy")
+
+
+def test_attempts_that_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JobState, "attempt", property(lambda state: 0))
+    first("attempts")
+
+
+def test_an_index_that_is_filled_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fill(self: Dispatcher) -> None:
+        self._lost, self.problem = False, ""
+        await self._scheduler._index.fill(())
+
+    monkeypatch.setattr(Dispatcher, "_fill", fill)
+    assert "has not finished" in first("lost")
+
+
+def test_quota_that_nobody_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scheduler, "hold", lambda self, held: None)
+    first("quota")
+
+
+def test_an_effect_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def create(self: ClusterWorker, client: Any, command: CreateCopy) -> Outcome:
+        if command.attempt > 1:
+            raise KeyError("attempt")
+        return await whole(self, client, command)
+
+    whole = ClusterWorker._create
+    monkeypatch.setattr(ClusterWorker, "_create", create)
+    first("crash")
