@@ -1,29 +1,22 @@
-"""Kill each part in the middle of 200 Jobs: every Job still finishes, and was started once.
-
-Starts are counted by watches on the workers (distinct copies with a start time), never from our
-own statuses.
-"""
+"""Kill each part in the middle of 200 Jobs: every Job still finishes, and was started once."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 
 import pytest
 import redis
 
-from bench.observer import Observer, observing
+from bench.observer import observing
 from bench.usage import descendants
-from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS
+from tests.chaos.jobs import storm, until_status
 from tests.integration.conftest import Team
 
 JOBS_IN_FLIGHT = 200
-CREATORS = 8
 
 Strike = Callable[[Team], Awaitable[None]]
 
@@ -46,8 +39,8 @@ async def kill_agent(team: Team) -> None:
 
 async def kill_actor(team: Team) -> None:
     """SIGKILL of the process of the Ray actor of worker-1; Ray starts another one."""
-    page = await asyncio.to_thread(team.stack.page, "manager", "status")
-    victim = json.loads(page or b"{}")["clusters"]["worker-1"]["pid"]
+    found = await until_status(team, runtime="ray")
+    victim = found["clusters"]["worker-1"]["pid"]
     manager = team.stack.rig.process("manager")
     assert manager is not None
     assert victim != manager.pid
@@ -69,24 +62,6 @@ async def restart_redis(team: Team) -> None:
     await asyncio.to_thread(team.stack.rig.restart, "redis")
 
 
-@asynccontextmanager
-async def many_jobs(team: Team) -> AsyncIterator[tuple[Observer, dict[str, KubeClient]]]:
-    """200 one-pod Jobs on their way: some complete, some running, some waiting."""
-    async with observing(team.stack, team.name) as (observer, clients):
-        names = [f"job-{index:03d}" for index in range(JOBS_IN_FLIGHT)]
-
-        async def creator() -> None:
-            while names:
-                name = names.pop()
-                observer.created[name] = asyncio.get_running_loop().time()
-                await clients["management"].create(JOBS, team.job(name))
-
-        creators = [asyncio.create_task(creator()) for _ in range(CREATORS)]
-        await observer.wait("complete", 20)
-        yield observer, clients
-        await asyncio.gather(*creators)
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "strike",
@@ -95,17 +70,10 @@ async def many_jobs(team: Team) -> AsyncIterator[tuple[Observer, dict[str, KubeC
 )
 async def test_every_job_finishes_exactly_once(team: Team, strike: Strike) -> None:
     """Whatever is killed: 200 of 200 Complete, and as many starts."""
-    async with many_jobs(team) as (observer, clients):
-        done_before = len(observer.reached["complete"])
+    async with storm(team, JOBS_IN_FLIGHT) as jobs:
+        assert jobs.complete < JOBS_IN_FLIGHT
         await strike(team)
-        await observer.wait("complete", JOBS_IN_FLIGHT)
-
-        twice = {name: starts for name, starts in observer.starts.items() if len(starts) > 1}
-        assert done_before < JOBS_IN_FLIGHT
-        assert twice == {}
-        assert len(observer.starts) == JOBS_IN_FLIGHT
-        jobs = (await clients["management"].list(JOBS, team.name)).items
-        assert {job["status"]["succeeded"] for job in jobs} == {1}
+        await jobs.all_complete_once()
 
 
 @pytest.mark.timeout(120)
