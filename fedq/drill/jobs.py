@@ -142,7 +142,12 @@ def queues(name: str, cards: int) -> list[Json]:
             "apiVersion": KUEUE_API,
             "kind": "ClusterQueue",
             "metadata": {"name": name},
-            "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
+            # By which the order can be judged: BestEffortFIFO lets one pass that fits just then.
+            "spec": {
+                "queueingStrategy": "StrictFIFO",
+                "namespaceSelector": {},
+                "resourceGroups": [group],
+            },
         },
         {
             "apiVersion": KUEUE_API,
