@@ -10,7 +10,7 @@ import structlog
 import typer
 from typer.core import TyperGroup
 
-from fedq.commands import demo, drill, get, gpus, lint, rigs, submit, why
+from fedq.commands import cluster, demo, drill, get, gpus, lint, move, rigs, submit, why
 from fedq.errors import explained
 
 
@@ -57,6 +57,11 @@ app.command(
     "   fedq demo --keep"
 )(demo.demo)
 app.add_typer(drill.app, name="drill")
+app.add_typer(cluster.app, name="cluster")
+app.command(
+    epilog="Examples:  fedq move train --to east   |   fedq move train --to east --dry-run   |"
+    "   fedq move train --cancel"
+)(move.move)
 app.add_typer(rigs.app, name="rig")
 
 

@@ -157,6 +157,8 @@ class Order(StrEnum):
     FENCE_CONFIRMED = "fedq.io/fence-confirmed"
     """On a MultiKueueCluster: everything offered in an epoch below this number is dead; somebody
     made sure of it (power off)."""
+    FENCE_EVIDENCE = "fedq.io/fence-evidence"
+    """Beside it, for people: how they made sure."""
     MOVE_TO = "fedq.io/move-to"
     """On a Workload: run it on this cluster; taken away once it is bound there."""
 
