@@ -166,6 +166,7 @@ class RedisIndex:
                     pipe.fcall(f"{self._name}_{name}", 1, self._prefix, self._incarnation, *args)
                 self.round_trips += 1
                 answers = await pipe.execute(raise_on_error=False)
+            _be_cancelled()
             if error := next((found for found in answers if isinstance(found, RedisError)), None):
                 raise error  # as Redis put it: the client would say it with all arguments
             answer = answers[-1]
@@ -218,6 +219,14 @@ class RedisIndex:
         if error := next((found for found in answers if isinstance(found, RedisError)), None):
             raise error
         self.caution = _caution(memory) if isinstance(memory, dict) else ""
+
+
+def _be_cancelled() -> None:
+    """The client writes by `asyncio.wait_for`, which loses a cancellation that comes as it ends
+    (Python 3.11): a manager that is told to stop would go on.
+    """
+    if (task := asyncio.current_task()) is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _caution(memory: Mapping[str, object]) -> str:

@@ -468,6 +468,29 @@ async def test_broken_off(redis_index: RedisIndex, server: Server) -> None:
     assert await ready(redis_index) == ["u"]
 
 
+async def test_a_cancellation_that_the_client_loses(
+    redis_index: RedisIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts all the same: who reads is told to stop but once."""
+    begun = asyncio.Event()
+    wait_for = asyncio.wait_for
+
+    async def losing(what: Any, limit: float | None) -> Any:
+        """As that of Python 3.11 does when both come in one moment."""
+        try:
+            begun.set()
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return await wait_for(what, limit)
+
+    monkeypatch.setattr("asyncio.wait_for", losing)
+    reading = asyncio.create_task(redis_index.heads(["q"]))
+    await begun.wait()
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+
 async def test_changes_during_a_fill(redis_index: RedisIndex) -> None:
     """They come after what is filled in, though they are made before it is there."""
     filling = asyncio.create_task(
