@@ -8,7 +8,8 @@ jobs wait: no quota is free. Jobs are of 7 shapes in 20 ClusterQueues with 5 pri
 `flushall_s`: FLUSHALL in the running manager; from the moment somebody asks for a head until the
 index is full again: from memory, no request to the API server.
 `index_s`: what of `flushall_s` is the fill alone. `stall_s`: the longest time for which the loop of
-the manager did nothing else, at the start and after FLUSHALL.
+the manager did nothing else, at the start and after FLUSHALL. `cpu` are seconds of CPU of the
+manager's process: what would be left on a machine that has nothing else to do.
 
 The order in the index is compared with one that is made of priority, creation and UID.
 """
@@ -226,15 +227,16 @@ async def measure(url: str, redis: str, listed: dict[str, list[Json]]) -> Json:
     async with KubeClient(Endpoint(url, name="recorded")) as client, stalls() as stalled:
         manager = Manager(client, index, LocalRuntime(), "bench", Policies())
         rig = Rig(manager, index, listed)
-        stalled[0], begun = 0.0, time.monotonic()
+        stalled[0], begun, used = 0.0, time.monotonic(), time.process_time()
         running = asyncio.create_task(manager.run())
         try:
             await rig.filled(1)
             start, start_stall = time.monotonic() - begun, stalled[0]
+            start_cpu = time.process_time() - used
             right = [await rig.in_order()]
-            stalled[0] = 0.0
+            stalled[0], used = 0.0, time.process_time()
             flushed = await rig.lose(lambda: ask(redis, "FLUSHALL"))
-            flush_stall = stalled[0]
+            flush_stall, flush_cpu = stalled[0], time.process_time() - used
             right.append(await rig.in_order())
             again = time.monotonic()
             await manager.scheduler.refill(time.time())
@@ -246,7 +248,9 @@ async def measure(url: str, redis: str, listed: dict[str, list[Json]]) -> Json:
     return {
         "jobs": len(listed[JOBS.path()]),
         "start_s": round(start, 2),
+        "start_cpu_s": round(start_cpu, 2),
         "flushall_s": round(flushed, 2),
+        "flushall_cpu_s": round(flush_cpu, 2),
         "index_s": round(alone, 2),
         "start_stall_s": round(start_stall, 2),
         "flushall_stall_s": round(flush_stall, 2),
