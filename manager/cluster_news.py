@@ -8,6 +8,7 @@ highest priority first: a lost cluster must not become a storm on the management
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,8 @@ _CUT_OFF = frozenset(
 )
 """Why nothing can be done on a cluster; with any other problem it is tried."""
 
+ORPHAN_AGAIN_S = 10.0
+
 Feed = Callable[[str, on.Event], None]
 Start = Callable[[str, Coroutine[Any, Any, None]], None]
 
@@ -51,10 +54,14 @@ class ClusterNews:
         self._there: dict[str, set[str]] = {}
         """UIDs of the jobs that each cluster matters to."""
         self._reruns = Reruns(self._rerun)
+        self._orphans: dict[str, dict[str, RemoteJob]] = {}
+        self._again: dict[str, asyncio.TimerHandle] = {}
 
     def close(self) -> None:
         """Tell nothing any more."""
         self._reruns.close()
+        for timer in self._again.values():
+            timer.cancel()
 
     # Which jobs are where
 
@@ -119,6 +126,7 @@ class ClusterNews:
         for uid, state in self._jobs(cluster):
             if cluster in state.remotes:
                 self._feed(uid, on.ClusterReplaced(cluster))
+        self._orphans.pop(cluster, None)
         self._reach(cluster, reachable=True)
 
     def take(self, link: ClusterLink, news: News) -> None:
@@ -127,6 +135,7 @@ class ClusterNews:
         known = self._standings.get(link.name)
         if reachable != (known.reachable if known else True):
             self._reach(link.name, reachable=reachable)
+            self._orphans_again(link)
         for copy in news.copies:
             self._see_copy(link, copy)
         if news.inventory is not None:
@@ -139,19 +148,33 @@ class ClusterNews:
         if copy.local_uid in self._states:
             self._feed(copy.local_uid, on.RemoteSeen(remote))
         elif not remote.gone and not remote.terminating:
-            log.info("orphan.removed", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
-            self._start("", _remove_orphan(link, remote))
+            log.info("orphan.found", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
+            self._orphans.setdefault(link.name, {})[remote.uid] = remote
+            self._start("", self._remove_orphan(link, remote))
+        else:
+            self._orphans.get(link.name, {}).pop(remote.uid, None)
+
+    async def _remove_orphan(self, link: ClusterLink, remote: RemoteJob) -> None:
+        """Delete a copy whose local job is gone. It may never change again, so that no event tells
+        of it: if it cannot be done now, it is done when the cluster is reached, or in a while.
+        """
+        outcome = await link.command(DeleteCopy(remote.key, remote.uid, None, remote.running))
+        if outcome.result in (Result.OK, Result.ABSENT):
+            self._orphans.get(link.name, {}).pop(remote.uid, None)
+            return
+        log.warning("orphan.kept", cluster=link.name, job=str(remote.key), why=outcome.message)
+        if link.name not in self._again:
+            loop = asyncio.get_running_loop()
+            self._again[link.name] = loop.call_later(ORPHAN_AGAIN_S, self._orphans_again, link)
+
+    def _orphans_again(self, link: ClusterLink) -> None:
+        self._again.pop(link.name, None)
+        known = self._standings.get(link.name)
+        for remote in list(self._orphans.get(link.name, {}).values()):
+            if known is None or known.reachable:
+                self._start("", self._remove_orphan(link, remote))
 
     def _check_inventory(self, link: ClusterLink, present: frozenset[str], version: int) -> None:
         concerned = dict(self._jobs(link.name))
         for uid in concerned.keys() - present:
             self._feed(uid, on.RemoteAbsent(link.name, version))
-
-
-async def _remove_orphan(link: ClusterLink, remote: RemoteJob) -> None:
-    """Delete a copy whose local job is gone. If it cannot be done now, it comes again with the
-    next inventory or event of that copy.
-    """
-    outcome = await link.command(DeleteCopy(remote.key, remote.uid, None, remote.running))
-    if outcome.result not in (Result.OK, Result.ABSENT):
-        log.warning("orphan.kept", cluster=link.name, job=str(remote.key), why=outcome.message)

@@ -11,6 +11,7 @@ import contextlib
 import random
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,9 +19,11 @@ import structlog
 
 from federation.api import record as records
 from federation.api.meta import wire_time
+from federation.api.names import Order
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.facts import Binding, JobState, LocalJob, Record
+from federation.core.returning import retakable
 from federation.edge.catalog import pod_priority_class
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
@@ -142,6 +145,8 @@ class EffectRunner:
         if spec:
             await self._patch_workload(uid, record, {"spec": spec})
         item = self._controller.views.pending(uid, local, record, queue, priority)
+        if (copy := retakable(state)) is not None:
+            item = replace(item, stays=copy.cluster)
         self._controller.scheduler.put(item, time.time())
         self._controller.on_quota()
 
@@ -211,8 +216,11 @@ class EffectRunner:
     async def _write_record(self, state: JobState, effect: do.Effect) -> None:
         local, record = facts(state)
         if isinstance(effect, do.SetActive):
-            body = {"spec": {"active": effect.active}}
-            return await self._patch_workload(local.uid, record, body)
+            active: Json = {"spec": {"active": effect.active}}
+            return await self._patch_workload(local.uid, record, active)
+        if isinstance(effect, do.EndMove):
+            order: Json = {"metadata": {"annotations": {Order.MOVE_TO.value: None}}}
+            return await self._patch_workload(local.uid, record, order)
         body = status_body(effect, state, record, self._controller.rules, _now())
         await self._patch_workload(local.uid, record, body, "status")
         copy = state.remote
@@ -257,7 +265,8 @@ class EffectRunner:
     async def _patch_workload(
         self, uid: str, record: Record, body: Json, subresource: str = ""
     ) -> None:
-        body = {**body, "metadata": {"resourceVersion": str(self._decided[uid])}}
+        decided = {"resourceVersion": str(self._decided[uid])}
+        body = {**body, "metadata": {**body.get("metadata", {}), **decided}}
         written = await self._client.patch(
             WORKLOADS, record.key.name, body, record.key.namespace, subresource=subresource
         )

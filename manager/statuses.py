@@ -31,6 +31,8 @@ def status_body(
             return departure.evict_patch(record, effect, now)
         case do.Unbind():
             return departure.unbind_patch(record, effect, now)
+        case do.SetNote(message):
+            return records.note_patch(record, message)
         case do.Readmit(reason, message):
             return departure.readmit_patch(record, reason, message, now)
         case do.SetTarget(reason, message):

@@ -60,6 +60,7 @@ class Views:
             generation=local.version,
             not_before=record.life.requeue.at or 0.0,
             preemptible=self.preemptible(local),
+            only=record.move_to,
         )
 
     def holder(self, uid: str, state: JobState) -> Holder | None:

@@ -65,6 +65,7 @@ def read_record(obj: Json) -> Record:
         message=reserved["message"] if reserved and waiting else "",
         evicted_message=evicted.get("message", "") if evicted else "",
         move_to=move_target(obj),
+        note=fedq.get("message") or "",
         evicted_at=_since(status, ConditionType.EVICTED),
         finished_at=_since(status, ConditionType.FINISHED),
         reserved_at=_since(status, ConditionType.QUOTA_RESERVED),
@@ -263,6 +264,11 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Q
 def rebind_patch(record: Record, epoch: int) -> Json:
     """The binding goes on in a later epoch of its cluster: the commit point of an adoption."""
     return status_patch(record, fedq={"epoch": epoch})
+
+
+def note_patch(record: Record, message: str) -> Json:
+    """What people have to know of a job that is bound."""
+    return status_patch(record, fedq={"message": message[:32768]})
 
 
 def _outdated(status: Mapping[str, Any]) -> list[Json]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from federation.core import effects as do
-from federation.core import loss, returning
+from federation.core import loss, moving, returning
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
 from federation.core.stay import (
@@ -58,6 +58,8 @@ def plan_bound(
     if loss.given_up(state, record, rules.timings):
         return _give_up(state, local, record, judged)
     leaves = bool(record.life.evicted) or judged.release is not None
+    if not leaves and (record.move_to or record.note) and (ordered := moving.move(state, record)):
+        return state, ordered
     if copy is None:
         return _unknown(state, record, leaves)
     if copy.gone:

@@ -129,12 +129,20 @@ def choose(
     Without cards: that which keeps the largest share of its quota free. With cards: where nothing
     is borrowed, then where the placement of the whole gang scores best (least fragmentation
     added); clusters that do not tell of their cards, or count none of the kind, come after those
-    that do, by share.
+    that do, by share. A workload whose copy runs somewhere stays there, and needs no room; one that
+    is to be moved goes nowhere else.
     """
     reasons: dict[str, str] = {}
     best: tuple[_Rank, Choice] | None = None
     retry_at: float | None = None
+    if (kept := _stay(item, clusters)) is not None:
+        return kept
+    if item.only and item.only not in clusters:
+        reasons[item.only] = "it is to be moved there, and jobs of its queue cannot run there"
     for name in sorted(clusters):
+        if item.only not in ("", name):
+            reasons[name] = f"it is to be moved to {item.only}"
+            continue
         refusal = refusals.get(name)
         if refusal is not None and refusal.until > now:
             reasons[name] = f"refused: {refusal.message}"
@@ -148,6 +156,14 @@ def choose(
         if best is None or rank < best[0]:
             best = (rank, fit)
     return best[1] if best is not None else NoCluster(reasons, retry_at)
+
+
+def _stay(item: Pending, clusters: Mapping[str, ClusterView]) -> Choice | None:
+    """Its own place, if it has one: what runs there is in the cluster's report."""
+    if not item.stays or item.only not in ("", item.stays) or item.stays not in clusters:
+        return None
+    queue = clusters[item.stays].local_queues.get((item.namespace, item.local_queue))
+    return None if queue is None else Choice(item.stays, queue, {})
 
 
 _QUOTAS = standard(VENDORS)

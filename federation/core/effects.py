@@ -158,6 +158,18 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class EndMove:
+    """Take away the order to move the job: it is bound where it was to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetNote:
+    """Record what people have to know of a job that is bound ('': nothing)."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Readmit:
     """Record that the job may queue again after an eviction."""
 
@@ -229,6 +241,8 @@ Effect = (
     | FailToStart
     | Evict
     | Unbind
+    | EndMove
+    | SetNote
     | Readmit
     | SyncChecks
     | SetPodsReady

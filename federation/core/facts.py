@@ -129,6 +129,8 @@ class Record:
     evicted_message: str = ""
     move_to: str = ""
     """The cluster that it is to run on by order; '' without one."""
+    note: str = ""
+    """What is written of the binding, or of how the last one ended."""
     evicted_at: float | None = None
     finished_at: float | None = None
     reserved_at: float | None = None

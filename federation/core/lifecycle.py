@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from federation.core import effects as do
 from federation.core import events as on
+from federation.core import returning
 from federation.core.dispatch import Refusal
 from federation.core.facts import (
     Eviction,
@@ -33,7 +34,9 @@ def step(
     state: JobState, event: on.Event, now: float, rules: LifeRules
 ) -> tuple[JobState, tuple[do.Effect, ...]]:
     """Apply one event and derive what is to be done. `now` is in seconds since the epoch."""
-    state = _elsewhere(_void(_apply(state, event, now)))
+    before, state = state, _elsewhere(_void(_apply(state, event, now)))
+    if state.queued and _tied(before) != _tied(state):
+        state = replace(state, queued=False)
     if state.retry_at is not None and now >= state.retry_at:
         state = replace(state, retry_at=None)
     if state.busy or state.retry_at is not None:
@@ -106,6 +109,12 @@ def _void(state: JobState) -> JobState:
     ):
         return state
     return replace(state, admission=None, choice=None)
+
+
+def _tied(state: JobState) -> tuple[str, str]:
+    """What binds a waiting job to one cluster: it is queued anew when that changes."""
+    copy = returning.retakable(state) if state.remotes else None
+    return state.record.move_to if state.record else "", copy.cluster if copy else ""
 
 
 def _elsewhere(state: JobState) -> JobState:

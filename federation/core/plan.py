@@ -126,6 +126,9 @@ def _unbound(
 
 def _bind(state: JobState, cluster: str) -> Plan:
     """The offer follows at once, unless the checks of others come before it."""
+    copy = returning.retakable(state)
+    if copy is not None and copy.cluster == cluster:  # it goes on, and is adopted if need be
+        return state, (do.Bind(cluster, copy.attempt),)
     attempt = state.attempt + 1
     bind = do.Bind(cluster, attempt)
     if not other_checks(state):

@@ -53,7 +53,7 @@ def shape(item: Pending) -> str:
     """Equal for workloads that get the same answer: if one does not fit now, none does.
 
     Kueue's scheduling equivalence (priority and pod sets), and here also where it was submitted,
-    since that decides which worker queues serve it.
+    since that decides which worker queues serve it, and what binds it to one cluster.
     """
     pods = [
         (
@@ -63,7 +63,8 @@ def shape(item: Pending) -> str:
         )
         for p in item.pod_sets
     ]
-    text = repr((item.namespace, item.local_queue, item.priority, pods))
+    tied = (item.only, item.stays) if item.only or item.stays else ()
+    text = repr((item.namespace, item.local_queue, item.priority, pods, *tied))
     return hashlib.blake2b(text.encode(), digest_size=_SHAPE_LENGTH // 2).hexdigest()
 
 

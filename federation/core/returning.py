@@ -11,6 +11,7 @@ from federation.core import effects as do
 from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.failover import OnDisconnect, Timings
 from federation.core.loss import harmless, reached, standing_of
+from federation.core.reasons import Reason
 
 
 def strays(state: JobState) -> list[RemoteJob]:
@@ -48,6 +49,25 @@ def _spared(state: JobState, copy: RemoteJob) -> bool:
         return False
     bound = record.binding
     return bound is None or (bound.cluster != copy.cluster and not record.admitted)
+
+
+def retakable(state: JobState) -> RemoteJob | None:
+    """A stray that runs on a cluster that is back, of a job that was to run elsewhere and is not
+    bound yet: it may go on there, in its attempt, once the job has quota again.
+    """
+    record = state.record
+    if record is None or record.binding is not None or record.finished or not record.active:
+        return None
+    if record.life.evicted != Reason.CLUSTER_LOST:
+        return None
+    for copy in strays(state):
+        standing = standing_of(state, copy.cluster)
+        there = standing.present and standing.reachable and not standing.suspect
+        dead = standing.confirmed_below > copy.epoch
+        runs = copy.running and not (copy.terminating or copy.refused)
+        if copy.attempt == record.attempt and there and runs and not dead:
+            return copy if copy.policy is OnDisconnect.DUPLICATE_OK else None
+    return None
 
 
 def result(

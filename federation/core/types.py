@@ -231,7 +231,9 @@ class Pending:
     since the epoch: when the job was created, or evicted if that sends it to the back (Kueue's
     queue timestamp). `generation` grows with every change that matters to the queue, so that a
     claim made on an older reading is refused. `not_before` is when its backoff ends. `problem`
-    says why its pods cannot be admitted anywhere ('' if nothing is known against them).
+    says why its pods cannot be admitted anywhere ('' if nothing is known against them). `only` is
+    the cluster that it is to run on by order, `stays` one where a copy of it runs that may go on
+    ('' without).
     """
 
     uid: str
@@ -247,6 +249,8 @@ class Pending:
     preemption_gated: bool = False
     preemptible: bool = True
     problem: str = ""
+    only: str = ""
+    stays: str = ""
 
 
 @dataclass(frozen=True, slots=True)

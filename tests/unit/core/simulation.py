@@ -20,7 +20,7 @@ from unittest import mock
 from federation.api import departure
 from federation.api import record as records
 from federation.api.life import read_check
-from federation.api.names import Label, Mirror
+from federation.api.names import Label, Mirror, Order
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.checks import CheckState
@@ -51,6 +51,8 @@ ORIGIN = "origin"
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 OWN, BUDGET = "own", "budget"
 """Admission checks: the manager's, and that of another controller."""
+
+MOVE_TO = Order.MOVE_TO.value
 
 PODS_READY = PodsReady(60.0, 40.0, backoff_base_s=20, backoff_limit=2)
 RETENTION = Retention(500.0, 700.0)
@@ -258,6 +260,17 @@ class World:
         patch = {"status": {"admissionChecks": checks}}
         name = found["metadata"]["name"]
         self.kubes[HOME].merge(WORKLOADS, name, patch, NAMESPACE, status=True)
+
+    def order_move(self, cluster: str) -> None:
+        """A person orders the job to another cluster, or takes the order back ('')."""
+        found = self.workload()
+        assert found is not None
+        notes = {"metadata": {"annotations": {MOVE_TO: cluster or None}}}
+        self.kubes[HOME].merge(WORKLOADS, found["metadata"]["name"], notes, NAMESPACE)
+
+    def drain(self, uid: str) -> None:
+        """A person empties the cluster where the job is bound."""
+        self.feed(uid, on.Evict(Reason.CLUSTER_DRAINED, "the cluster is drained"))
 
     def delete_workload(self) -> None:
         """A person deletes the Workload of a living job."""
@@ -739,12 +752,17 @@ class World:
         _, record = _facts(state)
         if isinstance(effect, do.SetActive):
             return self._patch_workload(record, {"spec": {"active": effect.active}}, status=False)
+        if isinstance(effect, do.EndMove):
+            notes = {"resourceVersion": str(record.version), "annotations": {MOVE_TO: None}}
+            return self._patch_workload(record, {"metadata": notes}, status=False)
         return self._patch_workload(record, self._status_of(record, state, effect))
 
     def _status_of(self, record: Record, state: JobState, effect: do.Effect) -> Json:
         now = self._stamp()
         waits = self.rules.pods_ready is not None
         match effect:
+            case do.SetNote(message):
+                return records.note_patch(record, message)
             case do.Rebind(epoch):
                 return records.rebind_patch(record, epoch)
             case do.Admit(cluster):
@@ -864,7 +882,8 @@ class World:
     def remove_orphan(self) -> None:
         """Delete a copy whose job is not known."""
         cluster, remote = self.shell.orphans.popleft()
-        if self.tenures.of[cluster].cut:  # it comes again with the next inventory
+        if self.tenures.of[cluster].cut:
+            self.shell.orphans.append((cluster, remote))
             return
         found = self._find(cluster)
         if found is None or found["metadata"]["uid"] != remote.uid:
@@ -884,6 +903,8 @@ class World:
                 continue
             for name in self.workers:
                 refusal = state.refusals.get(name)
+                if state.record and state.record.move_to not in ("", name):
+                    continue
                 if self.tenures.of[name].noticed or self.tenures.of[name].fenced:
                     continue
                 if refusal is None or refusal.until <= self.now:
@@ -1002,7 +1023,10 @@ class World:
     def _advance(self) -> bool:
         shell = self.shell
         stopped = [which for which, stop in self.stops.items() if stop is not StopPolicy.NONE]
-        if cut := [name for name, found in self.tenures.of.items() if found.cut]:
+        found = self.workload()
+        if found is not None and MOVE_TO in (found["metadata"].get("annotations") or {}):
+            self.order_move("")
+        elif cut := [name for name, found in self.tenures.of.items() if found.cut]:
             self.tenures.heal(cut[0])
         elif stopped:
             self.stop_queue(stopped[0], StopPolicy.NONE)

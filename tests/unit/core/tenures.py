@@ -79,7 +79,7 @@ class Tenures:
         """A job hears of clusters that are new to it."""
         state = self._world.shell.states.get(uid)
         if state is not None:
-            for name in sorted(state.places - state.standings.keys()):
+            for name in sorted((state.places & self.of.keys()) - state.standings.keys()):
                 self._world.feed(uid, on.ClusterStood(self.standing(name)))
 
     # What happens

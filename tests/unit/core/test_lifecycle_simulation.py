@@ -116,6 +116,7 @@ def _rules(world: World) -> Iterator[Action]:
     """What takes the quota of a job away, or keeps it from its start."""
     for uid in world.preemptable():
         yield 2, "preempt", partial(world.preempt, uid)
+        yield 1, "drain", partial(world.drain, uid)
     for which, now in world.stops.items():
         for stop in StopPolicy:
             if stop is not now:
@@ -138,6 +139,8 @@ def _people(world: World) -> Iterator[Action]:
     if (found := world.workload()) is not None:
         active = found["spec"].get("active", True)
         yield 1, "hold or release", partial(world.set_active, not active)
+        for cluster in ("", "nowhere", *world.workers):
+            yield 1, f"order to {cluster}", partial(world.order_move, cluster)
         if not world.workload_deleted:
             yield 1, "delete the Workload", world.delete_workload
     if "deletionTimestamp" in job["metadata"]:
