@@ -17,7 +17,7 @@ import structlog
 from federation.api.orders import NOW, ClusterOrders
 from federation.core import events as on
 from federation.core.facts import JobState
-from federation.core.failover import OnDisconnect, Standing
+from federation.core.failover import Standing
 from federation.core.reasons import Reason
 from manager.controller import Controller
 from manager.reruns import Reruns
@@ -97,7 +97,5 @@ class Drain:
             return
         why = self._orders()[cluster].cordon
         text = f"cluster {cluster} is drained ({why}): the job leaves it and is queued again"
-        first = state.bound.policy is OnDisconnect.DUPLICATE_OK
         log.info("drain.job", cluster=cluster, uid=uid, attempt=state.bound.attempt)
-        event = on.Evict(Reason.CLUSTER_DRAINED.value, text, start_first=first)
-        self._controller.feed(uid, event)
+        self._controller.feed(uid, on.Evict(Reason.CLUSTER_DRAINED.value, text))

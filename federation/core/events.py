@@ -84,14 +84,13 @@ class Evict:
     """The job has to give its quota back; it is held until its pods are gone.
 
     `reason` is that of the condition Evicted, `cause` that of Preempted ('' unless it is that).
-    With `start_first` it may run elsewhere before its copy is gone; counts only if its policy is
-    `duplicate-ok`.
+    One that may run twice runs elsewhere before its copy is gone, if its cluster is drained or it
+    is to be moved.
     """
 
     reason: str
     message: str
     cause: str = ""
-    start_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
