@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 from bench.dst.programs import Program
 from bench.dst.world import World
+from federation.api.names import Order
+from federation.api.orders import GRACEFUL, NOW
 from federation.core.failover import Tier
+from federation.edge.resources import MULTIKUEUE_CLUSTERS
 from tests.fakes.links import Link
 
 LONGEST_S = 240.0
@@ -39,6 +42,9 @@ class Faults:
             (2, self.redis),
             (1, self.jump),
             (2, self.home_away),
+            (1, self.expired),
+            (1, self.order),
+            (1, self.leave),
         ]
 
     def plan(self, count: int) -> None:
@@ -222,6 +228,45 @@ class Faults:
             fake.compact()
         fake.drop_watches()
         return f"watches of {name or 'home'} are dropped"
+
+    # Clusters
+
+    def expired(self, now: float, lasts: float) -> str:
+        """The manager's credentials for a cluster are not valid any more."""
+        name = self._cluster()
+        link = self.world.manager.links[name]
+        link.refuse, link.refuse_rate = (401, 403), 1.0
+
+        def end() -> None:
+            link.refuse_rate = 0.0
+
+        self._after(lasts, end, f"credentials for {name}")
+        return f"credentials for {name} expired"
+
+    def order(self, now: float, lasts: float) -> str:
+        """An operator keeps new work from a cluster, or moves away what runs there."""
+        name = self._cluster()
+        key, value = self.rng.choice(
+            ((Order.CORDON, "repairs"), (Order.DRAIN, GRACEFUL), (Order.DRAIN, NOW))
+        )
+        self._annotate(name, key, value)
+        self._after(lasts, lambda: self._annotate(name, key, None), f"{key} of {name}")
+        return f"{name} gets {key}={value}"
+
+    def _annotate(self, name: str, key: Order, value: str | None) -> None:
+        home = self.world.home
+        if any(obj["metadata"]["name"] == name for obj in home.items(MULTIKUEUE_CLUSTERS)):
+            body = {"metadata": {"annotations": {key.value: value}}}
+            home.merge(MULTIKUEUE_CLUSTERS, name, body)
+
+    def leave(self, now: float, lasts: float) -> str:
+        """Somebody deletes a MultiKueueCluster, and makes it again."""
+        name, home = self._cluster(), self.world.home
+        if not any(obj["metadata"]["name"] == name for obj in home.items(MULTIKUEUE_CLUSTERS)):
+            return f"{name} has left already"
+        home.delete(MULTIKUEUE_CLUSTERS, name)
+        self._after(lasts, lambda: self.world.join(name), f"{name} is away")
+        return f"{name} leaves"
 
     # Redis
 

@@ -69,8 +69,9 @@ class ShakyIndex(MemoryIndex):
 
     async def fill(self, entries: Iterable[tuple[str, Entry]]) -> None:
         """See PendingIndex."""
-        await asyncio.sleep(self.rng.uniform(0, self.slow))
         if self.down:
+            await asyncio.sleep(self.rng.uniform(0, self.slow))
             raise IndexUnavailable("the index does not answer")
         self._lost = False
-        await super().fill(entries)
+        await super().fill(entries)  # they are of this moment
+        await asyncio.sleep(self.rng.uniform(0, self.slow))

@@ -23,6 +23,7 @@ from federation.core import loss
 from federation.core.facts import JobState
 from federation.core.failover import FAST
 from federation.core.holding import NEVER, Lease
+from federation.core.lease import Watch
 from federation.core.scheduler import Scheduler
 from manager.cluster_worker import ClusterWorker
 from manager.dispatcher import Dispatcher
@@ -91,11 +92,11 @@ def test_an_agent_that_ignores_its_deadline(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("unguarded")
-def test_a_rerun_before_the_old_copy_is_certainly_stopped() -> None:
-    def hasty(world: World) -> None:
-        world.manager.timings = replace(FAST, rerun=31.0)
-
-    assert "(stop)" in first("one-copy", plan=lost, prepare=hasty)
+def test_a_rerun_before_the_old_copy_is_certainly_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Watch, "gone_s", Watch.fence_s)
+    assert "(stop)" in first("one-copy", plan=lost, prepare=fast)
 
 
 @pytest.mark.usefixtures("unguarded")
