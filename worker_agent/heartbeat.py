@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 
 RETRY_S = 2.0
 LONGEST_REQUEST_S = 5.0
+"""Unless requests fail: see `patience`."""
 FIRST_REQUEST_S = 3.0
 """While it is not known when the lease ends: what runs may be past it."""
 ATTEMPTS = 3
@@ -64,6 +65,7 @@ class Heartbeat:
         self._file, self._clock = file, clock
         self._known: Json | None = None
         self._ours = False
+        self._failures = 0
         self._assured = 0
         self.lease = file.read(clock()) if file else Lease()
         self.problem = "the Lease has not been renewed yet"
@@ -111,7 +113,7 @@ class Heartbeat:
             epoch = self.lease.epoch
         sent = self._clock()
         written = await self._ask(self._client.update(LEASES, self._renewed(lease, epoch)))
-        self._known, self._ours = written, True
+        self._known, self._ours, self._failures = written, True, 0
         given = _terms(written)
         self._set(self.lease.renewal(sent, epoch, given))
         self.problem = "" if given.lease else "the Lease does not say how long it holds"
@@ -138,12 +140,20 @@ class Heartbeat:
                 " one agent per cluster, and give no two clusters the same name (FEDQ_CLUSTER)."
             )
 
-    async def _ask(self, request: Awaitable[Json]) -> Json:
-        """A request that is given up long before the next renewal is due: a connection that hangs
-        must not cost the lease.
+    @property
+    def patience(self) -> float:
+        """How long a request may take now, in seconds: given up long before the next renewal is
+        due, since a connection that hangs must not cost the lease; after that longer each time,
+        since a server that is slow must not either.
         """
-        longest = FIRST_REQUEST_S if self.lease.tenure is None else LONGEST_REQUEST_S
-        seconds = min(longest, self.lease.terms.renew / 3)
+        given = self.lease.terms
+        first = FIRST_REQUEST_S if self.lease.tenure is None else LONGEST_REQUEST_S
+        seconds = min(first, given.renew / 3)
+        return max(seconds, min(seconds * 2**self._failures, given.lease / 4))
+
+    async def _ask(self, request: Awaitable[Json]) -> Json:
+        """A request with the time that it may take."""
+        seconds = self.patience
         try:
             async with asyncio.timeout(seconds):
                 return await request
@@ -173,6 +183,7 @@ class Heartbeat:
 
     def _failed(self, problem: str) -> float:
         self.problem = problem
+        self._failures = min(self._failures + 1, 10)
         self._set(self.lease.failure())
         return min(RETRY_S, self.lease.terms.renew / 4)
 
