@@ -136,10 +136,10 @@ def _held(old: Watch, new: Watch, now: float, timings: Timings, *, own: bool) ->
         renewal = (before.holder, before.renewed) != (seen.holder, seen.renewed)
     if not own:
         new = replace(new, counted_from=now)
-    if before is None:
-        new = replace(new, lease=_longest(old, seen), renew=seen.renew)
-    elif renewal:
-        new = replace(new, lease=seen.lease, renew=seen.renew)
+    if not own:
+        new = replace(new, lease=_under(old, seen, renewal=renewal))
+    if renewal:
+        new = replace(new, renew=seen.renew)
     if not renewal or own:
         return new
     gap = before is not None and old.renewed_at is not None
@@ -165,6 +165,20 @@ def _fenced(old: Watch, new: Watch, now: float, timings: Timings) -> Watch:
         waited = new.fence_s(timings) if seen.cause == Cause.SILENT else 0.0
         new = replace(new, counted_from=max(old.counted_from, now - waited))
     return replace(new, gone_at=_later(old, new.counted_from + new.gone_s(timings)))
+
+
+def _under(old: Watch, seen: LeaseSeen, *, renewal: bool) -> float:
+    """The lease that the last renewal was made under, or a longer one: if the settings may have
+    been changed after it, that is not known.
+    """
+    before = old.seen
+    changed = before is None or (before.lease, before.lowered_from) != (
+        seen.lease,
+        seen.lowered_from,
+    )
+    if renewal and before is not None and not (changed and seen.lowered_from):
+        return seen.lease
+    return _longest(old, seen)
 
 
 def _longest(old: Watch, seen: LeaseSeen) -> float:

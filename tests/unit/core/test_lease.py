@@ -117,6 +117,14 @@ def test_a_lease_that_was_shortened_just_before_a_restart() -> None:
     assert watch.fence_s(FAST) == pytest.approx(120.24, abs=0.01)
 
 
+def test_a_renewal_and_a_shorter_lease_come_at_once() -> None:
+    """A watch that skips may show both in one: the renewal may have been the one before."""
+    skipped = seen((0, HELD), (20, replace(HELD, lease=30, renewed="b", lowered_from=120)))
+    stuck = seen((0, replace(HELD, lease=30)), (20, HELD))
+
+    assert (skipped.lease, stuck.lease) == (120, 120)
+
+
 def test_an_agent_that_still_renews_at_the_longer_period_is_not_suspect() -> None:
     """Until it has seen the new settings."""
     watch = seen((0, HELD), timings=FAST)
