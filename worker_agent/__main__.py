@@ -72,6 +72,7 @@ async def run(
     workloads = Workloads(client, agent)
     gates, pins = Gates(client, agent), Pins(client, agent)
     reporter = Reporter(client, catalog, agent, cluster, settings.tier)
+    reporter.epoch = heartbeat.lease.epoch
     take_over = Takeover(Epochs(client), agent, reporter)
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:

@@ -149,7 +149,7 @@ class Heartbeat:
         given = self.lease.terms
         first = FIRST_REQUEST_S if self.lease.tenure is None else LONGEST_REQUEST_S
         seconds = min(first, given.renew / 3)
-        return max(seconds, min(seconds * 2**self._failures, given.lease / 4))
+        return max(seconds, min(seconds * 2.0**self._failures, given.lease / 4))
 
     async def _ask(self, request: Awaitable[Json]) -> Json:
         """A request with the time that it may take."""

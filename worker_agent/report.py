@@ -31,7 +31,7 @@ VERSION = version("fedq")
 
 class Reporter:
     """Writes the report when something changed, at most twice a second. `epoch` is the one that the
-    cluster is in: of no lower one is any copy started after it is told.
+    cluster is in, 0 while it is not known: of no lower one is any copy started after it is told.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Reporter:
     def _quotas(self) -> Json:
         return {
             "agentVersion": VERSION,
-            "inventoryEpoch": self.epoch,
+            **({"inventoryEpoch": self.epoch} if self.epoch else {}),  # else what was told stands
             "tier": self._tier.value,
             "countedResourceVersion": str(self._agent.decided_version),
             "localQueues": [

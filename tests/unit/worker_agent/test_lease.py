@@ -416,6 +416,8 @@ async def test_the_order_of_a_takeover() -> None:
         take_over = Takeover(Epochs(client), agent, reporter)
         agent.quotas_changed()  # so that it decides once more
         try:
+            await until(lambda: worker.fake.items(WORKER_REPORTS))
+            assert "inventoryEpoch" not in worker.fake.items(WORKER_REPORTS)[0]["status"]
             worker.fake.log.clear()
             assert await take_over(4) == 4
         finally:
