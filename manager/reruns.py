@@ -9,6 +9,7 @@ from collections.abc import Callable
 RATE = 50.0
 """Jobs in a second."""
 BURST = 50
+_ROUNDING = 1e-9
 
 
 class Bucket:
@@ -22,8 +23,8 @@ class Bucket:
         """Take a token: 0.0 if there was one, else in how many seconds there will be."""
         self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
         self._at = now
-        if self._tokens >= 1:
-            self._tokens -= 1
+        if self._tokens >= 1 - _ROUNDING:
+            self._tokens = max(0.0, self._tokens - 1)
             return 0.0
         return (1 - self._tokens) / self._rate
 

@@ -53,10 +53,10 @@ def may_rerun(bound: Binding | RemoteJob, standing: Standing, timings: Timings) 
             stopped = standing.stopped_below > bound.epoch
             return standing.suspect and stopped and silent >= (after or 0.0)
         case OnDisconnect.KEEP:
-            fenced = standing.fenced_below > bound.epoch
             # Its worker lets it run until the lease is over, however short its limit is.
-            over = after is not None and silent >= timings.bound(max(after, timings.lease))
-            return standing.suspect and fenced and over
+            stopped = standing.stopped_below > bound.epoch
+            over = after is not None and silent >= timings.bound(after)
+            return standing.suspect and stopped and over
 
 
 def harmless(copy: RemoteJob, standing: Standing, timings: Timings) -> bool:
