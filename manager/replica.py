@@ -33,6 +33,9 @@ from manager.settings import ManagerSettings
 
 log = structlog.get_logger(__name__)
 
+ENDS_WITHIN_S = 5.0
+"""Who has lost the Lease is gone after that, whatever it hangs in."""
+
 
 class Replica:
     """`lost` says that another replica has taken over from this one."""
@@ -63,12 +66,19 @@ class Replica:
     async def _lead(self, election: Election, endpoint: Endpoint) -> None:
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(election.keep())
+                tasks.create_task(self._keep(election))
                 tasks.create_task(guard(self._manage(endpoint), "manager"))
-        except* LeadershipLost as group:
+        except* LeadershipLost:
+            log.info("leader.ended", own=election.identity)
+
+    async def _keep(self, election: Election) -> None:
+        try:
+            await election.keep()
+        except LeadershipLost as error:
             self.lost = True
-            exit_soon()
-            log.error("leader.lost", why=str(group.exceptions[0]))
+            log.error("leader.lost", why=str(error))
+            exit_soon(ENDS_WITHIN_S)
+            raise
 
     def _halted(self) -> str:
         if self._election is None or self._election.may_act():

@@ -184,6 +184,7 @@ class RedisIndex:
             self._lost, self._changes = str(found) or "a request was broken off", []
             if found is error:
                 raise
+            _be_cancelled()
             raise found from error
 
     # Filling

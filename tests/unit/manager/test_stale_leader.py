@@ -25,7 +25,7 @@ from manager.local_runtime import _TaskHandle
 from manager.protocol import ClusterSpec, WorkerHandle
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.federation import ORIGIN, Federation
-from tests.unit.manager.support import Breakable, stop, until
+from tests.unit.manager.support import Breakable, until
 
 QUIET_S = 0.3
 
@@ -120,7 +120,14 @@ class Runtime:
         return _TaskHandle(worker, self.tasks[-1])
 
     async def aclose(self) -> None:
-        await stop(self.tasks)
+        await end(*self.tasks)
+
+
+async def end(*tasks: asyncio.Task[None]) -> None:
+    """Cancel these tasks, and no others."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class World(Federation):
@@ -143,8 +150,7 @@ class World(Federation):
             assert not task.done(), task
         finally:
             frozen.thawed.set()
-            await stop([task])
-            await runtime.aclose()
+            await end(task, *runtime.tasks)
             await client.aclose()
 
     @contextlib.asynccontextmanager
@@ -156,7 +162,7 @@ class World(Federation):
             try:
                 yield
             finally:
-                await stop([pods])
+                await end(pods)
 
     async def _pods(self) -> None:
         while True:
