@@ -112,7 +112,7 @@ class Manager:
                 for informer in informers:
                     await informer.synced.wait()
                 await self.catalog.claims.ready()
-                self.controller.start()
+                await self.controller.start()
                 self.ready = True
                 log.info("manager.started", jobs=len(self.controller.states))
                 services = {

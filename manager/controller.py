@@ -29,6 +29,7 @@ from federation.core.stay import LifeRules
 from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
+from federation.edge.turns import in_turns
 from federation.jobs import batch_job
 from manager.cluster_news import ClusterNews
 from manager.job_queues import JobQueues
@@ -87,15 +88,28 @@ class Controller:
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: list[tuple[str, on.Event]] | None = []
 
-    def start(self) -> None:
-        """Begin to act on what the first listings brought, once all of it is known."""
-        held, self._held = self._held or [], None
-        self.states.update({uid: JobState(busy=True) for uid, _ in held})
-        for uid, event in held:
-            self.feed(uid, event)
+    async def start(self) -> None:
+        """Begin to act on what the first listings brought, once all of it is known. What comes
+        while it is taken in is taken in after it.
+        """
+        held = self._held
+        assert held is not None
+        await self._take_in(held)
+        async for uid in in_turns(list(self.states)):
+            if (queues := self.queues.of(self.states[uid])) is not None:
+                self._step(uid, on.QueuesSeen(queues))
+        await self._take_in(held)
+        self._held = None
         self.quotas_changed()
-        for uid in list(self.states):
+        async for uid in in_turns(list(self.states)):
             self.feed(uid, on.Done())
+
+    async def _take_in(self, held: list[tuple[str, on.Event]]) -> None:
+        """Take events in without acting on them."""
+        async for uid, event in in_turns(held):
+            self.states.setdefault(uid, JobState(busy=True))
+            self._step(uid, event)
+        held.clear()
 
     async def aclose(self) -> None:
         """Stop acting; running effects are cancelled, and derived again by the next manager."""
@@ -112,7 +126,10 @@ class Controller:
         """Step one job. Effects start at once, in a task of their own."""
         if self._held is not None:
             self._held.append((uid, event))
-            return
+        else:
+            self._step(uid, event)
+
+    def _step(self, uid: str, event: on.Event) -> None:
         before = self.states.get(uid)
         state = before or JobState()
         if before is None and not isinstance(event, on.LocalSeen | on.RecordSeen):
@@ -251,13 +268,13 @@ class Controller:
 
     # Local jobs
 
-    def on_jobs_listed(self, items: Sequence[Json], version: str) -> None:
+    async def on_jobs_listed(self, items: Sequence[Json], version: str) -> None:
         """A full listing of the queue-labelled Jobs, as of `version`."""
         present = {item["metadata"]["uid"] for item in items}
         for key, uid in list(self._jobs.items()):
             if uid not in present:
                 self._job_gone(key, uid, int(version))
-        for item in items:
+        async for item in in_turns(items):
             self.see_job(item)
 
     def see_job(self, job: Json) -> None:
@@ -308,7 +325,7 @@ class Controller:
 
     # Workloads
 
-    def on_workloads_listed(self, items: Sequence[Json], version: str) -> None:
+    async def on_workloads_listed(self, items: Sequence[Json], version: str) -> None:
         """A full listing of the Workloads. No other one has the UID of one that is gone, so its
         `version` does not matter.
         """
@@ -316,7 +333,7 @@ class Controller:
         for key, (_, workload_uid) in list(self._workloads.items()):
             if workload_uid not in present:
                 self.workload_gone(key, workload_uid)
-        for item in items:
+        async for item in in_turns(items):
             self.see_workload(item)
 
     def see_workload(self, obj: Json) -> None:

@@ -24,7 +24,8 @@ REWRITE_S = 10.0
 
 def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
     """Derive the next effects; () means wait for a fact, or for the time `due`."""
-    state = replace(state, due=None)
+    if state.due is not None:
+        state = replace(state, due=None)
     local, record = state.local, state.record
     if local is None or local.terminating:
         return _leave(state, rules)

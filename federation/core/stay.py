@@ -84,20 +84,17 @@ def life_of(state: JobState, record: Record) -> Life:
     """
     life, queues, copy = record.life, state.queues, state.remote
     unknown = copy is None or copy.gone or bool(copy.held)
-    life = replace(
+    local_queue, cluster_queue = life.local_queue, life.cluster_queue
+    if queues is not None:
+        local_queue, cluster = queues.local, queues.cluster
+        cluster_queue = None if cluster is None or cluster.terminating else cluster.stop
+    return replace(
         life,
         reserved=record.binding is not None,
         checks=synced(life.checks, other_checks(state), 0.0),
         pods_ready=unknown or (copy is not None and copy.ready),
-    )
-    if queues is None:
-        return life
-    cluster = queues.cluster
-    gone = cluster is None or cluster.terminating
-    return replace(
-        life,
-        local_queue=queues.local,
-        cluster_queue=None if gone or cluster is None else cluster.stop,
+        local_queue=local_queue,
+        cluster_queue=cluster_queue,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -33,13 +33,14 @@ Key = tuple[str, str]
 
 
 class Handler(Protocol):
-    """Who is told. Both calls are synchronous and must be cheap; what they raise ends the informer.
+    """Who is told. Both calls must be cheap; what they raise ends the informer. A full list may
+    take long: then `on_list` returns what is waited for before the watch begins.
 
     An object can come more than once in the same version; a deletion can go unseen between two
     lists, so `on_list` is the full set and whatever is not in it is gone.
     """
 
-    def on_list(self, items: Sequence[Json], resource_version: str) -> None: ...
+    def on_list(self, items: Sequence[Json], resource_version: str) -> Awaitable[None] | None: ...
 
     def on_event(self, type: str, obj: Json) -> None: ...
 
@@ -50,13 +51,13 @@ class Calls:
     one that was deleted.
     """
 
-    listed: Callable[[Sequence[Json], str], None]
+    listed: Callable[[Sequence[Json], str], Awaitable[None] | None]
     seen: Callable[[Json], None]
     gone: Callable[[Json], None]
 
-    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+    def on_list(self, items: Sequence[Json], resource_version: str) -> Awaitable[None] | None:
         """See Handler."""
-        self.listed(items, resource_version)
+        return self.listed(items, resource_version)
 
     def on_event(self, type: str, obj: Json) -> None:
         """See Handler."""
@@ -154,7 +155,8 @@ class Informer:
             field_selector=select.field_selector,
         )
         self._contact(page.resource_version)
-        self._handler.on_list(page.items, page.resource_version)
+        if (taken := self._handler.on_list(page.items, page.resource_version)) is not None:
+            await taken
         self.synced.set()
 
     async def _watch(self) -> None:
