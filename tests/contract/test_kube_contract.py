@@ -412,6 +412,7 @@ def job(name: str, ns: str, **spec: object) -> Json:
 
 
 T1, T2, T3 = (f"2026-11-29T1{hour}:00:00Z" for hour in range(3))
+T0 = "2026-11-29T09:00:00Z"
 
 
 def condition(type_: str, status: str = "True") -> Json:
@@ -626,6 +627,36 @@ async def test_a_job_moves_to_another_cluster(running: JobAt) -> None:
         conditions=[condition("SuccessCriteriaMet"), condition("Complete")],
     )
     assert done["status"]["completionTime"] == T3
+
+
+async def test_a_job_whose_pods_stand_still(running: JobAt) -> None:
+    """Shown without suspending it: nothing is active, and why; later it goes on and ends."""
+    held = await running.status(active=0, ready=0, conditions=[condition("Suspended")])
+    assert held["status"]["startTime"] == T1
+    assert held["status"]["conditions"][0]["status"] == "True"
+    await running.status(active=1, ready=1, conditions=[condition("Suspended", "False")])
+    ends = [condition("SuccessCriteriaMet"), condition("Complete")]
+    done = await running.status(active=0, ready=0, succeeded=3, completionTime=T3, conditions=ends)
+    assert done["status"]["completionTime"] == T3
+
+
+async def test_a_result_of_an_earlier_run(running: JobAt) -> None:
+    """A Job that is shown as started later ends no sooner than that; equal times are fine."""
+    ends = [condition("SuccessCriteriaMet"), condition("Complete")]
+    with pytest.raises(Invalid, match="completionTime"):
+        await running.status(active=0, ready=0, completionTime=T0, conditions=ends)
+
+    done = await running.status(active=0, ready=0, completionTime=T1, conditions=ends)
+    assert done["status"]["completionTime"] == T1
+
+
+async def test_a_suspended_job_may_end(suspended: JobAt) -> None:
+    """The result may come while it waits to run again; it need not be unsuspended for that."""
+    ends = [condition("SuccessCriteriaMet"), condition("Complete")]
+    done = await suspended.status(
+        startTime=T1, succeeded=1, ready=0, completionTime=T2, conditions=ends
+    )
+    assert done["status"]["completionTime"] == T2
 
 
 async def test_a_started_job_keeps_its_template_until_the_start_time_is_gone(

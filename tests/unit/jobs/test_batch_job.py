@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -164,6 +165,65 @@ def test_merge_status(name: str) -> None:
     """DESIGN §4, status back."""
     ours, theirs, expected = MERGES[name]
     assert batch_job.merge_status(ours, theirs) == expected
+
+
+def test_a_held_job_goes_on() -> None:
+    """Its pods stand still for a while and start anew: the local Job shows that, and one start.
+
+    Every status has to be accepted by the rules of the API server, without suspending the Job.
+    """
+    write = server_of_a_running_job()
+    now = write(batch_job.merge_status({}, {"startTime": T0, "active": 1, "ready": 1}))
+    stands = {"ready": 0, "conditions": true("Suspended")}
+    now = write(batch_job.merge_status(now, stands))
+    assert (now.get("active", 0), now["ready"], now["startTime"]) == (0, 0, T0)
+    assert [c["type"] for c in now["conditions"]] == ["Suspended"]
+    goes_on = {"startTime": T1, "active": 1, "ready": 1}
+    now = write(batch_job.merge_status(now, goes_on))
+    assert (now["active"], now["startTime"]) == (1, T0)
+    done = true("SuccessCriteriaMet", "Complete")
+    ended = {"startTime": T1, "succeeded": 1, "completionTime": T2, "conditions": done}
+    assert write(batch_job.merge_status(now, ended))["completionTime"] == T2
+
+
+def test_a_result_of_an_earlier_attempt() -> None:
+    """It ended before the attempt started that is shown: no sooner than that, then."""
+    write = server_of_a_running_job()
+    now = write(batch_job.merge_status({}, {"startTime": T1, "active": 1, "ready": 1}))
+    done = true("SuccessCriteriaMet", "Complete")
+    ended = {"startTime": "2025-01-01T00:00:00Z", "succeeded": 1, "completionTime": T0}
+    now = write(batch_job.merge_status(now, {**ended, "conditions": done}))
+    assert (now["startTime"], now["completionTime"]) == (T1, T1)
+
+
+def server_of_a_running_job() -> Callable[[Json], Json]:
+    fake = FakeKube(namespaces=("n",))
+    spec = {"restartPolicy": "Never", "containers": []}
+    body = {"metadata": {"name": "j", "namespace": "n"}, "spec": {"template": {"spec": spec}}}
+    fake.create(JOBS, body)
+
+    def write(status: Json) -> Json:
+        stored = fake.get(JOBS, "j", "n")
+        fake.objects.update(JOBS, ("n", "j"), {**stored, "status": status}, status=True)
+        return dict(fake.get(JOBS, "j", "n")["status"])
+
+    return write
+
+
+def test_what_a_copy_says_of_its_lease() -> None:
+    """Epoch, policy, limit, and why it stands still."""
+    body = job()
+    plain = batch_job.remote_job("a", body)
+    assert (plain.epoch, plain.policy, plain.rerun_after, plain.held) == (0, "stop", None, "")
+    body["metadata"]["annotations"] = {
+        "fedq.io/epoch": "7",
+        "fedq.io/on-disconnect": "keep",
+        "fedq.io/rerun-after": "90",
+        "fedq.io/held": "the lease is over",
+    }
+    found = batch_job.remote_job("a", body)
+    assert (found.epoch, found.policy, found.rerun_after) == (7, "keep", 90.0)
+    assert found.held == "the lease is over"
 
 
 def states(ours: Json, theirs: Json, **more: Any) -> tuple[LocalJob, RemoteJob]:
