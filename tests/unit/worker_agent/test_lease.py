@@ -405,6 +405,11 @@ async def test_two_raise_the_epoch_at_once() -> None:
     assert max(both) == 9
 
 
+def status_of_report(worker: Worker) -> Any:
+    found = worker.fake.items(WORKER_REPORTS)
+    return found[0].get("status") if found else None
+
+
 async def test_the_order_of_a_takeover() -> None:
     """ConfigMap, then report."""
     worker = Worker()
@@ -416,8 +421,8 @@ async def test_the_order_of_a_takeover() -> None:
         take_over = Takeover(Epochs(client), agent, reporter)
         agent.quotas_changed()  # so that it decides once more
         try:
-            await until(lambda: worker.fake.items(WORKER_REPORTS))
-            assert "inventoryEpoch" not in worker.fake.items(WORKER_REPORTS)[0]["status"]
+            await until(lambda: status_of_report(worker))
+            assert "inventoryEpoch" not in status_of_report(worker)
             worker.fake.log.clear()
             assert await take_over(4) == 4
         finally:
