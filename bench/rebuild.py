@@ -287,8 +287,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    settle_memory()
     listed = objects(options.jobs)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -305,4 +303,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    settle_memory()
     sys.exit(main())

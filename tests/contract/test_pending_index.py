@@ -241,6 +241,20 @@ async def test_drop(index: PendingIndex, state: str) -> None:
     assert await ready(index) == ["u", "v"]
 
 
+async def test_counts(index: PendingIndex) -> None:
+    """All that wait, ready, parked or blocked; what was claimed or dropped does not."""
+    fill(index, *(work(uid) for uid in ("a", "b", "c", "d")), item("big", "q", pods(gpu=8)))
+    fill(index, work("there"), queue="r")
+    index.park("a", 0)
+    index.block("q", shape(item("big", "q", pods(gpu=8))))
+    index.drop("b")
+    assert await index.claim({"c": 0}) == {"c"}
+    assert await index.counts(["q", "unknown", "r"]) == {"q": 3, "unknown": 0, "r": 1}
+    index.reactivate(["q"])
+    assert await index.counts(["q"]) == {"q": 3}
+    assert await index.counts([]) == {}
+
+
 async def test_fill(index: PendingIndex) -> None:
     """What was there is gone, set aside or not; what is given is ready."""
     fill(index, work("old"), work("parked", 1))
@@ -333,6 +347,7 @@ async def compare(index: PendingIndex, calls: list[tuple[str, str, int]]) -> Non
         for queue in ("q", "r"):
             order = model.order(queue)
             assert await index.waiting(queue, 9) == order
+            assert await index.counts([queue]) == {queue: len(order)}
             assert await head(index, queue) == next(filter(model.ready, order), "")
 
 

@@ -200,6 +200,54 @@ async def test_backoff_survives_a_loss() -> None:
     assert stage.running == ["a"]
 
 
+# The audit
+
+
+async def test_an_audit_of_what_waits_in_all_ways() -> None:
+    """Ready, parked, blocked with its shape, before its time, preempting: all is accounted for."""
+    stage, index = slow(one("q", 1), one("gone", 1))
+    await stage.submit(job("runs"), job("small"), job("big", amount=9), job("lost", "gone"))
+    await stage.submit(replace(job("later"), not_before=stage.now + 50))
+    await rest(stage)
+    index.park("small", 0)
+    stage.configure(one("q", 1))
+    await stage.scheduler.audit()
+    await stage.later(50)
+    await stage.scheduler.audit()
+    assert sorted(await index.waiting("q", 9)) == ["big", "later", "small"]
+
+
+@pytest.mark.parametrize("more", [False, True])
+async def test_an_audit_finds_what_is_wrong(more: bool) -> None:
+    """A workload that is missing, and one that nobody put there."""
+    stage, index = slow(one("q", 1))
+    await stage.submit(job("runs"), job("a"), job("b"))
+    await rest(stage)
+    if more:
+        index.enqueue("q", Entry("ghost", 0, "f" * 20 + "ghost~00000000"))
+    else:
+        index.drop("b")
+    with pytest.raises(IndexLost, match=f"{3 if more else 1} instead of 2 workloads in q"):
+        await stage.scheduler.audit()
+    await stage.scheduler.refill(stage.now)
+    await stage.scheduler.audit()
+
+
+async def test_an_audit_while_jobs_come() -> None:
+    """It does not know what was counted, and says nothing."""
+    stage, index = slow(one("q", 1))
+    await stage.submit(job("a"))
+    counts = index.counts
+
+    async def meanwhile(queues: Iterable[str]) -> dict[str, int]:
+        found = await counts(queues)
+        stage.scheduler.put(job("b"), stage.now)
+        return found
+
+    index.counts = meanwhile  # type: ignore[method-assign]
+    await stage.scheduler.audit()
+
+
 STEP = st.tuples(
     st.sampled_from(["submit", "change", "drop", "finish", "lose heads", "lose claim", "later"]),
     st.integers(0, 5),
@@ -231,6 +279,7 @@ def test_whatever_is_lost_when(steps: list[tuple[str, int, int]], strict: bool) 
                 index.failing.add(what.split()[1])
             await rest(stage)
             assert sorted([*stage.running, *stage.waiting]) == sorted(alive)
+            await stage.scheduler.audit()
         stage.now += 1.0
         stage.scheduler.wake_all(stage.now - 9)
         await rest(stage)
