@@ -38,6 +38,15 @@ def read_wishes(obj: Mapping[str, Any]) -> Wishes:
     return Wishes(policy, after, "; ".join(problems))
 
 
+def rerun_after_problem(text: str) -> str:
+    """What is wrong with a value of `fedq.io/rerun-after`; '' if nothing is."""
+    try:
+        _seconds(text)
+    except DurationError as error:
+        return str(error)
+    return ""
+
+
 def _seconds(text: str) -> float:
     plain = text.isascii() and text.isdigit() and len(text) < 12
     found = float(text) if plain else parse_duration(text)

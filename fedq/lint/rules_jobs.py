@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from federation.api.disconnect import rerun_after_problem
 from federation.api.fields import DNS_LABEL_PATTERN
 from federation.api.names import (
     JOB_CONTROLLER,
@@ -162,6 +163,10 @@ def bad_option(world: World) -> Iterator[Finding]:
                 said = f"{option} is {chosen!r}{suggest(chosen, choices)}"
                 todo = f"write one of {', '.join(choices)}"
                 yield Finding(thing, said, todo, ("metadata", "annotations", option.value))
+        after = thing.annotations.get(Option.RERUN_AFTER.value)
+        if after is not None and (problem := rerun_after_problem(after)):
+            path = ("metadata", "annotations", Option.RERUN_AFTER.value)
+            yield Finding(thing, f"{Option.RERUN_AFTER}: {problem}", "correct it", path)
     for job in world.jobs:
         parallelism = get(job.thing.body, ("spec", "parallelism"))
         if job.min_count and isinstance(parallelism, int) and job.min_count > parallelism:

@@ -196,3 +196,31 @@ def test_shares_of_cards_are_asked_for_where_they_are_counted() -> None:
     full = view("a", amounts={cards: Amount(8, 8), memory: Amount(10**6, 40959)})
     assert "total-gpumem: 40959 free, 40960 needed" in why(pick(full, work=work), "a")
     assert "no quota for nvidia.com/gpu" in why(pick(view("a"), work=work), "a")
+
+
+def tied(**to: str) -> tuple[Pending, Admission]:
+    what, budget = wants()
+    return replace(what, **to), budget  # type: ignore[arg-type]
+
+
+def test_moved_by_order() -> None:
+    """To that cluster alone, and not before it has room; the others are told why not."""
+    views = view("a", 3), view("b", 5), view("c", 0)
+    assert cluster(pick(*views, work=tied(only="a"))) == "a"
+    result = pick(*views, work=tied(only="c"))
+    assert why(result, "a") == "it is to be moved to c"
+    assert why(result, "c") == "gpu: 0 free, 1 needed"
+    result = pick(*views, work=tied(only="x"))
+    assert why(result, "x") == "it is to be moved there, and jobs of its queue cannot run there"
+
+
+def test_what_runs_somewhere_stays_there() -> None:
+    """It needs no room: the cluster's report has it already; nor does it matter what else is said
+    of the cluster. An order to go elsewhere comes first.
+    """
+    views = view("a", 0, problem="recovering"), view("b", 5)
+    assert pick(*views, work=tied(stays="a")) == Choice("a", "wq", {})
+    assert cluster(pick(*views, work=tied(stays="a", only="b"))) == "b"
+    assert cluster(pick(*views, work=tied(stays="gone"))) == "b"
+    elsewhere = view("a", local_queues={}), view("b", 5)
+    assert cluster(pick(*elsewhere, work=tied(stays="a"))) == "b"

@@ -239,6 +239,12 @@ CASES: list[tuple[str, Severity, Objects, Objects]] = [
         (labelled(job(), NOTES, "fedq.io/on-disconnect", "stopp"),),
         (labelled(job(), NOTES, "fedq.io/on-disconnect", "keep"),),
     ),
+    (
+        "bad-option",
+        WARN,
+        (labelled(job(), NOTES, "fedq.io/rerun-after", "soon"),),
+        (labelled(job(), NOTES, "fedq.io/rerun-after", "10m"),),
+    ),
     ("queue-missing", WARN, (*WELL, job("k", "lp")), WELL),
     ("queue-missing", WARN, (flavor(), queue(), local(namespace="x"), job()), WELL),
     ("queue-missing", INFO, (job(),), WELL),

@@ -17,7 +17,15 @@ from federation.jobs import batch_job
 from federation.jobs.mirror import Identity
 from manager import cluster_worker
 from manager.cluster_worker import ClusterWorker
-from manager.protocol import ClusterSpec, CreateCopy, DeleteCopy, News, Outcome, Result
+from manager.protocol import (
+    AdoptCopy,
+    ClusterSpec,
+    CreateCopy,
+    DeleteCopy,
+    News,
+    Outcome,
+    Result,
+)
 from tests.fakes.kube_api import BUILT_IN, FakeKube
 from tests.unit.manager.support import until
 
@@ -50,7 +58,7 @@ class Cluster:
         self.client = KubeClient(Endpoint("https://fake", name="a"), transport=self.fake)
         self.worker = ClusterWorker(SPEC, self.client)
 
-    async def do(self, command: CreateCopy | DeleteCopy) -> Outcome:
+    async def do(self, command: CreateCopy | DeleteCopy | AdoptCopy) -> Outcome:
         (outcome,) = await self.worker.apply([command])
         return outcome
 
@@ -266,6 +274,32 @@ async def test_delete_that_waits(cluster: Cluster) -> None:
     assert (await cluster.do(delete(copy.uid, wait=True))).result is Result.OK
 
 
+async def test_adopt(cluster: Cluster) -> None:
+    """Whatever the agent wrote meanwhile, only the epoch changes."""
+    copy = await copied(cluster)
+    cluster.start()
+    outcome = await cluster.do(AdoptCopy(KEY, copy.uid, 7))
+    assert outcome.result is Result.OK
+    assert outcome.remote is not None
+    assert (outcome.remote.epoch, outcome.remote.suspended) == (7, False)
+    assert outcome.remote.attempt == copy.attempt
+
+
+async def test_adopt_what_is_not_there(cluster: Cluster) -> None:
+    """Gone, or another object that took the name: that is left alone."""
+    assert (await cluster.do(AdoptCopy(KEY, "u", 7))).result is Result.ABSENT
+    await copied(cluster)
+    assert (await cluster.do(AdoptCopy(KEY, "another", 7))).result is Result.ABSENT
+    assert cluster.job()["metadata"]["annotations"]["fedq.io/epoch"] == "1"
+
+
+async def test_adopt_into_an_epoch_that_is_over(cluster: Cluster) -> None:
+    """The cluster's policy refuses it."""
+    copy = await copied(cluster)
+    cluster.fake.fail(lambda request: request.method == "PATCH", status=403)
+    assert (await cluster.do(AdoptCopy(KEY, copy.uid, 1))).result is Result.REFUSED
+
+
 async def test_many_commands_at_once(cluster: Cluster) -> None:
     """An outcome for each, in their order."""
     commands = [
@@ -341,6 +375,18 @@ async def test_what_makes_no_difference_is_no_news(cluster: Cluster) -> None:
     cluster.worker.see_copy(seen(3, "no room"))
     second = await next_news(cluster, first)
     assert [copy.remote.version for copy in second.copies] == [3]
+
+
+async def test_the_status_of_a_held_copy_is_news(cluster: Cluster) -> None:
+    """The local Job shows that nothing of it is active any more."""
+    held = seen(1)
+    held["metadata"]["annotations"]["fedq.io/held"] = "the lease is over"
+    cluster.worker.see_copy({**held, "status": {"active": 1}})
+    first = await next_news(cluster)
+    stopped = {**held, "metadata": {**held["metadata"], "resourceVersion": "2"}}
+    cluster.worker.see_copy({**stopped, "status": {"ready": 0}})
+    second = await next_news(cluster, first)
+    assert [copy.remote.status for copy in second.copies] == [{"ready": 0}]
 
 
 async def test_news_are_sent_again_until_they_are_acknowledged(cluster: Cluster) -> None:
