@@ -21,6 +21,7 @@ ENDS_S = 10.0
 async def two(team: Team) -> AsyncIterator[Team]:
     """A second manager stands by."""
     first, second = MANAGERS
+    await until_status(team, first, leads=True)
     await asyncio.to_thread(team.stack.start_manager, "in-process", name=second)
     await until_status(team, second, leads=False)
     yield team
