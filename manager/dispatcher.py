@@ -61,6 +61,7 @@ class Dispatcher:
         self._lost = True
         self._problem = ""
         self._failures = 0
+        self._rng = random.Random()
         self._filled_at, self._audited_at = float("-inf"), time.monotonic()
         self._asked_at: float | None = None
         self.slowest = 0.0
@@ -125,7 +126,7 @@ class Dispatcher:
 
     def _pause(self) -> float:
         ceiling = REDIS_PAUSE_S * min(4.0, 2.0 ** (self._failures - 1))
-        return random.uniform(ceiling / 2, ceiling)
+        return self._rng.uniform(ceiling / 2, ceiling)
 
     async def _woken(self) -> None:
         """Until something happens, or it is time for what the scheduler or the audit waits for."""
