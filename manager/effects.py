@@ -245,9 +245,14 @@ class EffectRunner:
         self._controller.see_workload(created)
 
     async def _delete_job(self, local: LocalJob) -> None:
-        """The watch tells when it is gone."""
-        with contextlib.suppress(NotFound, Conflict):
-            await self._client.delete(JOBS, local.key.name, local.key.namespace, uid=local.uid)
+        """As it was decided on: somebody may release it at this moment. The watch tells when it is
+        gone.
+        """
+        name, namespace = local.key
+        with contextlib.suppress(NotFound):
+            await self._client.delete(
+                JOBS, name, namespace, uid=local.uid, resource_version=str(local.version)
+            )
         log.info("job.expired", job=str(local.key))
 
     async def _delete_workload(self, state: JobState) -> None:

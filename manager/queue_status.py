@@ -6,6 +6,7 @@ At most one write a second and object: people and dashboards read them, decision
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 Key = tuple[str, str]
 
 EVERY_S = 1.0
+AGAIN_AFTER = 60
 MOST_FLAVORS = 64
 """As many a status may list."""
 
@@ -72,8 +74,14 @@ class QueueStatus:
         self._shown.pop((plural, key), None)
 
     async def run(self) -> None:
-        """Write what changed, once a second, until cancelled."""
-        while True:
+        """Write what changed, once a second, until cancelled.
+
+        After a minute everything is written once more: a manager that led before may have been
+        late with something.
+        """
+        for second in itertools.count():
+            if second == AGAIN_AFTER:
+                self._written.clear()
             await self.tick()
             await asyncio.sleep(EVERY_S)  # a limit on writes, not a wait for something
 

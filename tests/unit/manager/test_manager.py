@@ -20,6 +20,7 @@ from federation.edge.resources import (
     WORKLOADS,
 )
 from federation.jobs import batch_job
+from manager import queue_status
 from manager.app import Manager
 from manager.link import ClusterLink
 from manager.protocol import Health
@@ -373,6 +374,26 @@ async def test_queues_that_change_while_their_status_is_written() -> None:
             world.home.delete(LOCAL_QUEUES, names.pop(), "team") if names else None
             await asyncio.sleep(0)
         await tick
+
+
+async def test_what_a_manager_before_wrote_late_is_put_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A while after the start all statuses of queues are written once more."""
+    monkeypatch.setattr(queue_status, "EVERY_S", 0.01)
+    world = Federation("a")
+    async with world.running():
+        world.submit()
+        await world.offered()
+
+        def shown() -> int:
+            status = world.home.get(CLUSTER_QUEUES, "cq").get("status") or {}
+            return int(status.get("reservingWorkloads", -1))
+
+        await until(lambda: shown() == 1, "the status is written")
+        late = {"status": {"reservingWorkloads": 0}}
+        world.home.merge(CLUSTER_QUEUES, "cq", late, status=True)
+        await until(lambda: shown() == 1, "it is right again")
 
 
 async def test_a_workload_that_lost_its_owner() -> None:
