@@ -31,6 +31,7 @@ class Plan:
         stubborn: whether its process ignores SIGTERM, and has to be killed after GRACE.
         priority: one of PRIORITIES; empty: none.
         options: further annotations.
+        checkpoints: folder in which its process commits to the token of the job (tier C).
     """
 
     count: int
@@ -44,6 +45,7 @@ class Plan:
     priority: str = ""
     process: bool = True
     options: tuple[tuple[str, str], ...] = ()
+    checkpoints: str = ""
 
     def manifests(self, namespace: str) -> list[Json]:
         """The Jobs as they are sent."""
@@ -56,11 +58,13 @@ class Plan:
             labels[Label.PRIORITY_CLASS.value] = self.priority
         amounts = {"cpu": "1" if self.cards else "100m", "memory": "64Mi"}
         limits = {**amounts, GPU: str(self.cards)} if self.cards else amounts
-        container = {
+        container: Json = {
             "name": "main",
             "image": "example.invalid/drill",  # never pulled: a small process stands in for it
             "resources": {"requests": amounts, "limits": limits},
         }
+        if self.checkpoints:
+            container["env"] = [{"name": "FEDQ_CHECKPOINTS", "value": self.checkpoints}]
         pod = {
             "metadata": {
                 "annotations": {

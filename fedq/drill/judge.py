@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fedq.drill.ground import Ground
 from fedq.drill.history import Verdict, check, read_history
+from fedq.drill.records import Kind, Record
 from fedq.drill.result import Metrics
 from fedq.drill.runs import Run
 from fedq.drill.timeline import boottime
@@ -27,6 +28,40 @@ def longest_overlap(ground: Ground) -> float:
     records, now = read_history(ground.stack.history), boottime()
     each = (check(records, [job], now).overlap_s for job in ground.submitted.values())
     return max(each, default=0.0)
+
+
+def expect_refused(ground: Ground) -> None:
+    """No attempt committed anything once a later one had claimed the checkpoint token."""
+    mine = {job.uid for job in ground.submitted.values()}
+    records = [r for r in read_history(ground.stack.history) if r.subject.job in mine]
+    claims = [record for record in records if record.kind is Kind.CLAIMED]
+    ground.expect.at_least("attempts that claimed a checkpoint token", len(claims), len(mine), "")
+    late = stale(records, Kind.COMMITTED)
+    ground.expect.equal("commits of given-up attempts that the store took", len(late), 0)
+    refused = stale(records, Kind.REFUSED)
+    ground.expect.remark(
+        f"{len(refused)} commits of given-up attempts were tried after they woke, and refused by"
+        " the store of their checkpoints (tier C)"
+        if refused
+        else "the guard was faster: no given-up attempt came to try a commit"
+    )
+
+
+def stale(records: Sequence[Record], kind: Kind) -> list[Record]:
+    """Commits that began after a later attempt of the job had claimed its token."""
+    claims: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for record in records:
+        if record.kind is Kind.CLAIMED:
+            claims[record.subject.job].append((record.subject.attempt, record.at))
+    return [
+        record
+        for record in records
+        if record.kind is kind
+        and any(
+            attempt > record.subject.attempt and at < record.at
+            for attempt, at in claims[record.subject.job]
+        )
+    ]
 
 
 def measure(ground: Ground, judged: Verdict) -> Metrics:

@@ -54,4 +54,6 @@ async def _one(drill: Drill, bench: Bench, tell: Tell) -> Result:
     say(f"{ready.outcome.value} ({ready.seconds:.0f} s)")
     for reason in ready.reasons:
         say(f"because: {reason}")
+    for remark in ready.remarks:
+        say(f"note: {remark}")
     return ready

@@ -78,6 +78,7 @@ def _section(result: Result) -> str:
         f'<li class="{"yes" if f.held else "no"}">{escape(str(f))}</li>' for f in result.findings
     )
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in result.reasons)
+    remarks = "".join(f"<li>{escape(remark)}</li>" for remark in result.remarks)
     facts = f"profile {result.profile}, tier {result.tier}" + (
         f"; {result.how}" if result.how else ""
     )
@@ -87,6 +88,7 @@ def _section(result: Result) -> str:
         f"<p>{escape(result.shows)}<br><small>{escape(facts)}</small></p>"
         f"{svg(result) if result.runs or result.marks else ''}"
         f"{f'<h3>Why</h3><ul>{reasons}</ul>' if reasons else ''}"
+        f"{f'<h3>Note</h3><ul>{remarks}</ul>' if remarks else ''}"
         f"{f'<h3>Expected and found</h3><ul>{findings}</ul>' if findings else ''}"
         f"<details><summary>All moments</summary><pre>{moments}</pre></details></section>"
     )

@@ -10,9 +10,11 @@ start if it is there already; a JSON object per line:
     {"t": "paused", "from": LAST_BEAT, "b": …}   it stood still for PAUSE seconds or longer
     {"t": "term", "b": …}                        it got SIGTERM
     {"t": "stop", "exit": 0, "reason": "done", "b": …, "w": …}
+    {"t": "claimed"|"committed"|"refused", "b": …}   with FEDQ_CHECKPOINTS: what its store said
     {"t": "gone", "b": …}                        by whoever started it: the process is no more
 
 `b` is CLOCK_BOOTTIME, the same for all processes of one machine; `w` is wall time, for people.
+Of a commit it is the moment before it was tried, of a claim the one after it was made.
 Start, stop and gone are on disk when the write returns; a heartbeat need not outlive the machine.
 """
 
@@ -38,6 +40,11 @@ class Kind(StrEnum):
     PAUSED = "paused"
     TERM = "term"
     STOP = "stop"
+    CLAIMED = "claimed"
+    """It holds the checkpoint token: no earlier attempt can commit anything from now on."""
+    COMMITTED = "committed"
+    REFUSED = "refused"
+    """The store refused a commit, as a later attempt holds the token."""
     GONE = "gone"
     DAMAGED = "damaged"
     """Not written by anybody: a line that cannot be read, though others follow it."""

@@ -41,7 +41,8 @@ def table(results: Sequence[Result]) -> str:
         numbers = rounded(result.metrics).values()
         ran = result.outcome is not Outcome.SKIPPED
         shown = ["-" if value is None or not ran else value for value in numbers]
-        rows.append([result.name, result.outcome.value, *shown, f"{result.seconds:.0f}"])
+        word = result.outcome.value + (" (see note)" if result.remarks else "")
+        rows.append([result.name, word, *shown, f"{result.seconds:.0f}"])
     counts = Counter(result.outcome for result in results)
     summary = ", ".join(
         f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome]
@@ -62,6 +63,7 @@ def paragraph(result: Result) -> str:
     for finding in result.findings:
         lines.append(f"  {'ok  ' if finding.held else 'NOT '} {finding}")
     lines += [f"  because: {reason}" for reason in result.reasons]
+    lines += [f"  note: {remark}" for remark in result.remarks]
     return "\n".join(lines)
 
 

@@ -63,6 +63,8 @@ class Result:
     reasons: list[str] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
     findings: list[Finding] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    """What has to be known beside the outcome, such as a bound of the tier that was reached."""
     marks: list[Mark] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     fault_at: float = 0.0
@@ -82,6 +84,7 @@ class Result:
             "shows": self.shows,
             "outcome": self.outcome.value,
             "reasons": self.reasons,
+            "remarks": self.remarks,
             **rounded(self.metrics),
             "findings": [asdict(finding) for finding in self.findings],
             "timeline": [
@@ -116,6 +119,7 @@ class Expectations:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
+        self.remarks: list[str] = []
 
     def at_most(self, what: str, found: float | None, limit: float, unit: str = "s") -> None:
         """`found` must be there and not be larger."""
@@ -134,6 +138,10 @@ class Expectations:
     def true(self, what: str, found: bool, otherwise: str = "not so") -> None:
         """It must be so; `otherwise` says what was found instead."""
         self._add(what, "yes", "yes" if found else otherwise, found)
+
+    def remark(self, text: str) -> None:
+        """To be told beside the outcome, whatever that is."""
+        self.remarks.append(text)
 
     def _add(self, what: str, wanted: str, found: str, held: bool) -> None:
         self.findings.append(Finding(what, wanted, found, held))

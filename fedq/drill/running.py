@@ -67,6 +67,12 @@ def _judge(drill: Drill, ground: Ground, result: Result, trouble: str) -> Result
         longest = longest_overlap(ground)
         what = "longest overlap of a job, after its processes woke"
         ground.expect.at_most(what, longest, ground.waking_s)
+        if judged.overlap_s:
+            ground.expect.remark(
+                f"attempts ran together for {judged.overlap_s:.2f} s in all after they woke, for"
+                f" {longest:.2f} s of one job at most; tier B cannot exclude a tick of the guard"
+                f" ({ground.waking_s:g} s), in which it finds them"
+            )
         violations = [text for text in violations if TOGETHER not in text]
     reasons = [*([trouble] if trouble else []), *violations, *ground.expect.broken]
     outcome = Outcome.FAILED if reasons else Outcome.PASSED
@@ -79,6 +85,7 @@ def _judge(drill: Drill, ground: Ground, result: Result, trouble: str) -> Result
         reasons=reasons,
         metrics=measure(ground, judged),
         findings=ground.expect.findings,
+        remarks=ground.expect.remarks,
         marks=ground.timeline.marks,
         runs=ground.runs(),
         fault_at=ground.fault_at,

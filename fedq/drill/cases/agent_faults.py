@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from fedq.drill.cases.common import duration, expect_no_change, expect_stop, start_on_one
 from fedq.drill.faults.processes import dead, frozen, kill, of_cluster
 from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
+from fedq.drill.judge import expect_refused
 
 
 async def agent_killed(ground: Ground) -> None:
@@ -52,12 +54,13 @@ async def machine_paused(ground: Ground) -> None:
 
     The guard wakes first, as the one with the highest priority on a node, and has one tick to end
     what it finds. What runs in that tick is the overlap that tier B cannot exclude when a kernel
-    stands still (tier C can: the store refuses the old attempt).
+    stands still. It has no effect (tier C): the store of their checkpoints refuses the old attempt.
     """
     ground.waking_s = ground.timings.tick
-    lasts = duration(ground)
-    victim, names = await start_on_one(ground, _plans(ground, lasts))
-    rig = ground.stack.rig
+    lasts, rig = duration(ground), ground.stack.rig
+    store = str(rig.data_dir("checkpoints"))
+    plans = [replace(plan, checkpoints=store) for plan in _plans(ground, lasts)]
+    victim, names = await start_on_one(ground, plans)
     own = of_cluster(rig, victim)
     guard = f"guard/{victim}"
     order = [name for name in own if name == guard] + [name for name in own if name != guard]
@@ -66,6 +69,7 @@ async def machine_paused(ground: Ground) -> None:
         await ground.past(lasts)
     ground.heal("it goes on")
     await _finish(ground, victim, names, lasts, woken=True)
+    expect_refused(ground)
 
 
 def _plans(ground: Ground, lasts: float) -> list[Plan]:

@@ -8,7 +8,9 @@ stopped (SIGSTOP, a paused machine) left out, and ends with code EXIT. After SIG
 STOP_SECONDS (`never`: as if nothing had happened) and ends with 143. The format of the records is
 in `fedq.drill.records`.
 
-A script that imports nothing of ours, nor `json`: a drill starts hundreds of them.
+With FEDQ_CHECKPOINTS, a folder, it commits to the token of its job with each heartbeat.
+
+A script that imports nothing of ours (but for that), nor `json`: a drill starts hundreds of them.
 """
 
 import os
@@ -16,6 +18,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 BEAT = 0.5
@@ -70,13 +73,26 @@ def start_ticks() -> str:
     return Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
 
 
+def committing(history: History) -> Callable[[float], None]:
+    """What to do with each heartbeat."""
+    where = os.environ.get("FEDQ_CHECKPOINTS")
+    if not where:
+        return lambda moment: None
+    sys.path.insert(0, str(Path(__file__).parents[3]))
+    from fedq.rig.pods.checkpoints import Checkpoints
+
+    checkpoints = Checkpoints(where, lambda kind, moment: history.write(kind, at=moment))
+    checkpoints.claim(boottime)
+    return checkpoints.commit
+
+
 def work(
     history: History, term: Termination, beat: float, seconds: float, grace: float | None
 ) -> bool:
     """Run for `seconds` from `beat`, the moment of the last record, or until `grace` seconds after
     SIGTERM (None: not at all before the end). True if it came to its end.
     """
-    end, killed = beat + seconds, False
+    end, killed, commit = beat + seconds, False, committing(history)
     while True:
         now = boottime()
         if now - beat >= PAUSE:
@@ -85,6 +101,7 @@ def work(
         else:
             history.write("alive", at=now)
         beat = now
+        commit(now)
         if now >= end:
             return not killed
         if term.wait(min(BEAT, end - now)):
