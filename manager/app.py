@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
 
-from federation.api.names import FEDQ_NAMESPACE, Label
+from federation.api.names import Label
 from federation.core.events import QueueMoved
 from federation.core.facts import ObjectKey
 from federation.core.failover import DEFAULT, Timings
@@ -17,11 +16,11 @@ from federation.core.policies import Policies
 from federation.core.queueing import PendingIndex
 from federation.core.scheduler import Scheduler
 from federation.edge.catalog import Catalog
-from federation.edge.errors import AlreadyExists, ApiError, NotFound
+from federation.edge.errors import ApiError, NotFound
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.redis_index import RedisIndex
-from federation.edge.resources import CONFIGMAPS, JOBS, WORKLOADS, Json
+from federation.edge.resources import JOBS, WORKLOADS, Json
 from federation.edge.services import guard
 from federation.edge.web import counted
 from manager.clusters import Clusters
@@ -38,7 +37,6 @@ from manager.reasons import Reasons
 
 log = structlog.get_logger(__name__)
 
-ORIGIN_CONFIGMAP = "fedq-origin"
 MOST_POSITIONS = 10_000
 FETCH_AGAIN_S = 2.0
 
@@ -229,22 +227,3 @@ class Manager:
             door = self.catalog.local_queues.get((item.namespace, item.local_queue))
             if door is not None and door.cluster_queue != item.cluster_queue:
                 self.controller.feed(item.uid, QueueMoved())
-
-
-async def ensure_origin(client: KubeClient) -> str:
-    """The UUID of this management cluster's manager: made once, kept in a ConfigMap.
-
-    It marks every copy on every worker; two managers never share one.
-    """
-    body: Json = {
-        "metadata": {"name": ORIGIN_CONFIGMAP, "namespace": FEDQ_NAMESPACE},
-        "data": {"origin": str(uuid.uuid4())},
-    }
-    try:
-        found = await client.get(CONFIGMAPS, ORIGIN_CONFIGMAP, FEDQ_NAMESPACE)
-    except NotFound:
-        try:
-            found = await client.create(CONFIGMAPS, body)
-        except AlreadyExists:
-            found = await client.get(CONFIGMAPS, ORIGIN_CONFIGMAP, FEDQ_NAMESPACE)
-    return str(found["data"]["origin"])

@@ -23,10 +23,11 @@ from federation.edge.kubeconfig import Endpoint, load_endpoint
 from federation.edge.redis_index import RedisIndex
 from federation.edge.services import exit_soon, guard, vital
 from federation.edge.telemetry import settle_memory
-from manager.app import Manager, ensure_origin
+from manager.app import Manager
 from manager.election import Election, LeadershipLost
 from manager.instance import instance
 from manager.local_runtime import LocalRuntime
+from manager.origin import ForeignOrigin, ensure_origin
 from manager.ray_process import RaySettings, open_ray
 from manager.runtime import SupervisedRuntime
 from manager.settings import ManagerSettings
@@ -38,7 +39,7 @@ ENDS_WITHIN_S = 5.0
 
 
 class Replica:
-    """`lost` says that another replica has taken over from this one."""
+    """`lost` says that another replica has taken over from this one, or that it refused to lead."""
 
     def __init__(self, settings: ManagerSettings, policies: Policies, timings: Timings) -> None:
         self._settings, self._policies, self._timings = settings, policies, timings
@@ -70,6 +71,8 @@ class Replica:
                 tasks.create_task(guard(self._manage(endpoint), "manager"))
         except* LeadershipLost:
             log.info("leader.ended", own=election.identity)
+        except* ForeignOrigin:  # logged with what to do
+            self.lost = True
 
     async def _keep(self, election: Election) -> None:
         try:

@@ -28,7 +28,7 @@ class Checkpoints:
             self._tell("claimed", clock())
 
     def commit(self, moment: float) -> None:
-        """Commit what it has done up to `moment`. Nothing is stored: that it counts is the point."""
+        """Commit what it has done up to `moment`; no data is stored with it."""
         try:
             self._token.commit("step", f"attempt-{self._token.attempt}/{moment:.3f}")
         except RefusedError:
