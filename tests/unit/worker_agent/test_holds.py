@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from federation.api import record as records
-from federation.api.names import Mirror
+from federation.api.names import Mirror, Option
 from federation.core.holding import Lease
 from federation.edge.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.leased import TERMS, Leased
-from tests.unit.worker_agent.support import job
+from tests.unit.worker_agent.support import Worker, job, mirrored
 from worker_agent import workloads
 from worker_agent.facts import Stage
 from worker_agent.settings import AgentSettings
@@ -43,6 +44,23 @@ async def test_the_end_of_the_lease() -> None:
     assert "lease of 30 s" in why
     assert "same attempt" in why
     assert worker.note_of("said", Mirror.ADMISSION)
+
+
+async def test_nobody_has_to_wake_the_agent_for_it() -> None:
+    """On the clocks of the machine, with nothing else going on."""
+    worker = Worker()
+    boottime = worker.settings.boottime
+    lease = Lease().renewal(boottime(), 1, replace(TERMS, lease=1.0))
+    ended = boottime() + 0.9
+    worker.lease = lambda: lease
+    keep = {Option.ON_DISCONNECT.value: "keep", Option.RERUN_AFTER.value: "2"}
+    async with worker.running():
+        worker.add(mirrored("a"), mirrored("limited", annotations=keep))
+        await until(lambda: worker.started("a") and worker.started("limited"))
+        await until(lambda: worker.note_of("a", Mirror.HELD))
+        assert boottime() >= ended
+        await until(lambda: worker.note_of("limited", Mirror.HELD))
+        assert boottime() >= ended + 1
 
 
 async def test_it_goes_on_with_the_same_attempt() -> None:

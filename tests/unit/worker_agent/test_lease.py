@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,53 @@ async def test_a_higher_epoch_of_the_cluster_is_kept() -> None:
     assert management.stored()["metadata"]["annotations"]["fedq.io/epoch"] == "7"
 
 
+@pytest.mark.parametrize("epoch", ["3", "1", None])
+async def test_a_fence_ends_the_epoch_whatever_was_done_to_its_number(epoch: str | None) -> None:
+    """Somebody edited the fenced Lease: what was stopped does not go on in its old epoch."""
+    management = Management()
+    await management.heartbeat.renew()
+    management.fence(4)
+    management.write(**{"fedq.io/epoch": epoch})  # type: ignore[arg-type]
+    await management.heartbeat.renew()
+    lease = management.heartbeat.lease
+    assert (lease.epoch, management.epochs) == (4, [3, 4])
+    assert management.stored()["metadata"]["annotations"]["fedq.io/epoch"] == "4"
+
+
+@pytest.mark.parametrize("epoch", ["1000000000", "9" * 30, "x", "", "-4", "４", "4.0"])
+async def test_an_epoch_that_nobody_can_read_is_no_old_one(epoch: str) -> None:
+    """It may be that of a fence: nothing is renewed until somebody has put it right."""
+    management = Management()
+    await management.heartbeat.renew()
+    management.write(**{"fedq.io/epoch": epoch})
+    management.now += 5
+    assert await management.heartbeat.renew() == 1.25
+    assert "nine digits" in management.heartbeat.problem
+    assert management.heartbeat.lease.deadline == 1030.0
+    management.write(**{"fedq.io/epoch": "3"})
+    assert await management.heartbeat.renew() == 5.0
+
+
+async def test_a_renewal_that_changes_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server stores no version for it, so that the manager fences as if it had not been."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return moment
+
+    monkeypatch.setattr(heartbeats, "datetime", Stopped)
+    management = Management()
+    await management.heartbeat.renew()
+    management.now += 5
+    assert await management.heartbeat.renew() == 1.25
+    assert management.heartbeat.lease.deadline == 1030.0
+    assert "clock" in management.heartbeat.problem
+    moment += timedelta(seconds=1)
+    assert await management.heartbeat.renew() == 5.0
+
+
 # Two agents
 
 
@@ -362,7 +410,8 @@ def test_a_deadline_that_has_passed_waits_for_the_first_renewal(tmp_path: Path) 
 
 
 def test_a_note_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
-    file = DeadlineFile(tmp_path / "no" / "deadline.json", "a", "boot-1")
+    (tmp_path / "no-folder").write_text("")
+    file = DeadlineFile(tmp_path / "no-folder" / "deadline.json", "a", "boot-1")
     file.write(Lease().renewal(1000.0, 3, Terms(5.0, 30.0, 45.0)))
     assert file.read(1000.0) == Lease()
 
