@@ -67,13 +67,14 @@ class ClusterNews:
 
     def moved(self, uid: str, before: JobState, after: JobState) -> None:
         """A job changed. It is told what is known of each cluster that is new to it."""
-        if before.record is not after.record or before.remotes is not after.remotes:
-            was, now = before.places, after.places
-            for cluster in was - now:
-                self._there.get(cluster, set()).discard(uid)
-            for cluster in now - was:
-                self._there.setdefault(cluster, set()).add(uid)
-        for cluster in after.places - after.standings.keys():
+        if before.record is after.record and before.remotes is after.remotes:
+            return
+        was, now = before.places, after.places
+        for cluster in was - now:
+            self._there.get(cluster, set()).discard(uid)
+        for cluster in now - was:
+            self._there.setdefault(cluster, set()).add(uid)
+        for cluster in now - after.standings.keys():
             if (standing := self._standings.get(cluster)) is not None:
                 self._tell(uid, after, standing)
 
