@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from manager.clock import boot_time
+from federation.edge.machine import boottime
 from manager.leash import LEASH_S
 from manager.protocol import (
     ClusterSpec,
@@ -53,7 +53,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeTimes:
-    """Seconds. A pause doubles each time; after `well_s` without trouble it begins anew."""
+    """Seconds. A pause doubles each time; after `well_s` with Ray in use it begins anew."""
 
     start_s: float = 120.0
     """Ray has started within this time, or it does not."""
@@ -71,7 +71,7 @@ class RuntimeTimes:
     check_s: float = 2.0
     pause_s: float = 15.0
     most_pause_s: float = 600.0
-    well_s: float = 300.0
+    well_s: float = 30.0
 
 
 class SupervisedRuntime:
@@ -84,12 +84,13 @@ class SupervisedRuntime:
         *,
         halted: Callable[[], str] = lambda: "",
         times: RuntimeTimes | None = None,
-        clock: Callable[[], float] = boot_time,
+        clock: Callable[[], float] = boottime,
     ) -> None:
         self.times, self.clock, self.halted = times or RuntimeTimes(), clock, halted
         self._open, self._local = open_ray, local
         self._now: Runtime | Backend | None = None
         self._ray: Backend | None = None
+        self._in_use_since: float | None = None
         self._seats: set[Seat] = set()
         self.problem = ""
         """Why the workers do not run as Ray actors although they should; '' if they do."""
@@ -123,16 +124,16 @@ class SupervisedRuntime:
         if self._open is None:
             await self._use(self._local)
             await asyncio.Event().wait()
-        pause, began = 0.0, self.clock()
+        pause = 0.0
         while True:
+            self._in_use_since = None
             why = await self._with_ray()
-            well = self.clock() - began > self.times.well_s
-            pause = (
-                0.0 if well else min(max(self.times.pause_s, 2 * pause), self.times.most_pause_s)
-            )
+            since = self._in_use_since
+            if since is not None and self.clock() - since > self.times.well_s:
+                pause = 0.0
+            pause = min(max(self.times.pause_s, 2 * pause), self.times.most_pause_s)
             self._say(f"{why}. It is tried again after {pause:.0f} s")
             await asyncio.sleep(pause)
-            began = self.clock()
 
     def _say(self, why: str) -> None:
         self.problem = f"cluster workers run in the manager's process: {why}"
@@ -146,7 +147,7 @@ class SupervisedRuntime:
             return ray
         self._ray = ray
         if not (why := await self._moved_to(ray)):
-            self.problem = ""
+            self.problem, self._in_use_since = "", self.clock()
             log.info("ray.in_use", clusters=len(self._seats))
             why = await self._watched(ray)
             self._say(f"{why}. What is left of it is being ended")

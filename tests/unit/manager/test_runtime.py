@@ -245,12 +245,18 @@ def test_ray_that_fails_is_ended_before_others_go_on(world: Callable[..., World]
     assert not w.failed
 
 
-def test_ray_that_was_well_for_long_is_tried_again_at_once(world: Callable[..., World]) -> None:
-    w = world(1.0)
-    w.run(TIMES.well_s + 10)
+def test_ray_that_was_well_is_tried_again_soon(world: Callable[..., World]) -> None:
+    """However often it could not be had before; one that fails at once waits longer and longer."""
+    w = world("no room", "no room", "no room", 1.0, 1.0, 1.0)
+    w.run(150)
     w.rays[0].wrong = "gone"
-    w.run(TIMES.check_s + 3)
+    w.run(TIMES.check_s + TIMES.pause_s + 3)
     assert w.speaks == "ray1-0"
+    w.rays[1].wrong = "gone at once"
+    w.run(TIMES.check_s + TIMES.pause_s + 3)
+    assert w.speaks.startswith("in-process")
+    w.run(TIMES.pause_s)
+    assert w.speaks == "ray2-0"
 
 
 def test_an_actor_that_does_not_answer_is_replaced(world: Callable[..., World]) -> None:
