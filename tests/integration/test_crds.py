@@ -663,10 +663,11 @@ def test_worker_refuses_forged_marks(worker, labels, annotations):
 
 
 def test_worker_keeps_marks_from_users_and_lets_them_do_the_rest(worker):
-    """On a mirrored Job a user may neither change nor remove a mark; options are free."""
-    mirrored = job(
-        "mirrored", {QUEUE_LABEL: "q", ORIGIN_LABEL: "o"}, {"fedq.io/attempt": "1"}, suspend=True
-    )
+    """On a mirrored Job a user may neither change nor remove a mark, nor an option: its agent stops
+    it by that.
+    """
+    marks = {"fedq.io/attempt": "1", "fedq.io/on-disconnect": "stop"}
+    mirrored = job("mirrored", {QUEUE_LABEL: "q", ORIGIN_LABEL: "o"}, marks, suspend=True)
     worker.kubectl("create", "--as", MIRROR, "-f", "-", objects=[mirrored])
 
     def patch(user: str, annotations: Json) -> tuple[str, ...]:
@@ -677,13 +678,24 @@ def test_worker_keeps_marks_from_users_and_lets_them_do_the_rest(worker):
     changed = worker.refusal(*patch(PLAIN, {"fedq.io/attempt": "2"}))
     removed = worker.refusal(*patch(PLAIN, {"fedq.io/attempt": None}))
     added = worker.refusal(*patch(PLAIN, {"fedq.io/refused": "no"}))
-    worker.kubectl(*patch(PLAIN, {"mine": "1", "fedq.io/on-disconnect": "keep"}))
+    kept = worker.refusal(*patch(PLAIN, {"fedq.io/on-disconnect": "keep"}))
+    limited = worker.refusal(*patch(PLAIN, {"fedq.io/rerun-after": "1h"}))
+    worker.kubectl(*patch(PLAIN, {"mine": "1"}))
     worker.kubectl(*patch(AGENT, {"fedq.io/refused": "no"}))
     worker.kubectl(*patch(MIRROR, {"fedq.io/attempt": "2"}))
     worker.kubectl("delete", "job", "mirrored", "-n", NAMESPACE, "--wait=false")
 
-    for said in (changed, removed, added):
+    for said in (changed, removed, added, kept, limited):
         assert "only Fedq may write" in said
+
+
+def test_options_of_local_jobs_are_free(worker):
+    """They are their owners'."""
+    worker.kubectl("create", "--as", PLAIN, "-f", "-", objects=[job("own", {QUEUE_LABEL: "q"})])
+    body = json.dumps({"metadata": {"annotations": {"fedq.io/on-disconnect": "keep"}}})
+    what = ("patch", "job", "own", "-n", NAMESPACE, "--as", PLAIN, "--type=merge", "-p", body)
+    worker.kubectl(*what)
+    worker.kubectl("delete", "job", "own", "-n", NAMESPACE, "--wait=false")
 
 
 CARD_NOTES = {

@@ -64,10 +64,20 @@ def require_queue() -> Documents:
 
 
 _OPTIONS = ", ".join(f"'{option}'" for option in Option)
-_IS_MARK = (
-    f"(k == '{Label.MULTIKUEUE_ORIGIN}' || (k.startsWith('fedq.io/') && !(k in [{_OPTIONS}])))"
-)
+
+
+def _is_mark(also: str = "false") -> str:
+    return (
+        f"(k == '{Label.MULTIKUEUE_ORIGIN}' || "
+        f"(k.startsWith('fedq.io/') && ({also} || !(k in [{_OPTIONS}]))))"
+    )
+
+
+_IS_MARK = _is_mark()
 """CEL over a key `k`: the origin label, or anything below `fedq.io/` but the options of users."""
+_IS_KEPT = _is_mark("variables.is_copy")
+"""On a copy the options are marks too: its agent stops it by what stands there, and its manager
+runs it again by what it wrote there."""
 
 
 def _is_marked(node: str) -> str:
@@ -78,9 +88,13 @@ def _is_marked(node: str) -> str:
 
 
 def _metadata_variables() -> Documents:
-    """CEL variables new_labels, new_annotations, old_labels, old_annotations; empty if absent."""
+    """CEL variables new_labels, new_annotations, old_labels, old_annotations; empty if absent; and
+    is_copy.
+    """
     ages = (("new", "object", ""), ("old", "oldObject", "oldObject != null && "))
-    return [
+    origin = f"'{Label.MULTIKUEUE_ORIGIN}' in variables"
+    is_copy = {"name": "is_copy", "expression": f"{origin}.new_labels || {origin}.old_labels"}
+    parts: Documents = [
         {
             "name": f"{age}_{part}",
             "expression": f"{guard}has({node}.metadata.{part}) ? {node}.metadata.{part} : {{}}",
@@ -88,19 +102,20 @@ def _metadata_variables() -> Documents:
         for age, node, guard in ages
         for part in _PARTS
     ]
+    return [*parts, is_copy]
 
 
 def no_forgery() -> Documents:
     """Only the mirror and the agent may write the marks by which a mirrored Job is known."""
     unchanged = " && ".join(
-        f"variables.new_{p}.all(k, !{_IS_MARK} || (k in variables.old_{p} && "
+        f"variables.new_{p}.all(k, !{_IS_KEPT} || (k in variables.old_{p} && "
         f"variables.new_{p}[k] == variables.old_{p}[k])) && "
-        f"variables.old_{p}.all(k, !{_IS_MARK} || k in variables.new_{p})"
+        f"variables.old_{p}.all(k, !{_IS_KEPT} || k in variables.new_{p})"
         for p in _PARTS
     )
     message = (
         f"only Fedq may write the label {Label.MULTIKUEUE_ORIGIN} and fedq.io/ marks of a Job; "
-        f"the options {', '.join(Option)} are free"
+        f"the options {', '.join(Option)} are free, but for those of a mirrored Job"
     )
     marked = f"{_is_marked('object')} || (oldObject != null && ({_is_marked('oldObject')}))"
     return validating(
