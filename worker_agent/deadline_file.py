@@ -41,7 +41,7 @@ class DeadlineFile:
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             log.warning("deadline.unreadable", file=str(self._path), why=str(error))
             return Lease()
-        sound = math.isfinite(renewed) and renewed <= now and 0 < epoch < 2**31
+        sound = math.isfinite(renewed) and renewed <= now and 0 < epoch < 10**9
         if not sound or deadline - renewed > LONGEST:
             return Lease()
         if not now < deadline:

@@ -104,7 +104,7 @@ class Heartbeat:
             lease = await self._ask(self._client.get(LEASES, self._cluster, FEDQ_NAMESPACE))
         self._known = None  # whatever happens to the write, read again unless it succeeded
         self._look_at_holder(lease)
-        seen = _epoch(lease)
+        seen = self._epoch(lease)
         if max(seen, self.lease.seen) > self.lease.epoch:
             self._fenced(seen)
             epoch = await self.take_over(self.lease.seen)
@@ -113,6 +113,10 @@ class Heartbeat:
             epoch = self.lease.epoch
         sent = self._clock()
         written = await self._ask(self._client.update(LEASES, self._renewed(lease, epoch)))
+        if _version(written) == _version(lease):  # the manager cannot see it, so it is none
+            raise ApiError(
+                "the renewal changed nothing: does the clock of this machine stand still?"
+            )
         self._known, self._ours, self._failures = written, True, 0
         given = _terms(written)
         self._set(self.lease.renewal(sent, epoch, given))
@@ -129,6 +133,20 @@ class Heartbeat:
         meta = lease["metadata"]
         notes = {**(meta.get("annotations") or {}), Mirror.EPOCH.value: str(epoch)}
         return {**lease, "metadata": {**meta, "annotations": notes}, "spec": spec}
+
+    def _epoch(self, lease: Json) -> int:
+        """The epoch that a Lease is in; the first if it does not say so. A fence is always the end
+        of the epoch of this cluster, whatever was done to the number on it. Raises ApiError if
+        there is one that nobody can read: to take it for an old one would be to miss a fence.
+        """
+        text = str(_notes(lease).get(Mirror.EPOCH.value, "1"))
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+            raise ApiError(
+                f"{Mirror.EPOCH} on the Lease is {text[:40]!r}: it takes a whole number of up to"
+                " nine digits; the manager writes it anew, or somebody has to"
+            )
+        fenced = (lease.get("spec") or {}).get("holderIdentity") == FENCED
+        return max(int(text), self.lease.epoch + 1) if fenced else int(text)
 
     def _look_at_holder(self, lease: Json) -> None:
         """An agent takes the Lease from whoever has it when it starts, and never takes it back."""
@@ -200,10 +218,8 @@ def _notes(lease: Json) -> dict[str, Any]:
     return lease["metadata"].get("annotations") or {}
 
 
-def _epoch(lease: Json) -> int:
-    """The epoch that a Lease is in; the first if it does not say so."""
-    text = str(_notes(lease).get(Mirror.EPOCH.value, ""))
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 1
+def _version(lease: Json) -> str:
+    return str(lease["metadata"]["resourceVersion"])
 
 
 def _terms(lease: Json) -> Terms:

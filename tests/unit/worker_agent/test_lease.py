@@ -291,7 +291,7 @@ async def test_a_fence_ends_the_epoch_whatever_was_done_to_its_number(epoch: str
     assert management.stored()["metadata"]["annotations"]["fedq.io/epoch"] == "4"
 
 
-@pytest.mark.parametrize("epoch", ["1000000000", "9" * 30, "x", "", "-4", "４", "4.0"])
+@pytest.mark.parametrize("epoch", ["1000000000", "9" * 30, "x", "", "-4", "\uff14", "4.0"])
 async def test_an_epoch_that_nobody_can_read_is_no_old_one(epoch: str) -> None:
     """It may be that of a fence: nothing is renewed until somebody has put it right."""
     management = Management()
