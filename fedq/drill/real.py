@@ -48,7 +48,7 @@ def refusal(name: str) -> str:
     if any(drill.name == name for drill in REAL):
         return ""
     allowed = ", ".join(drill.name for drill in REAL)
-    return f"{name} breaks what nobody breaks on purpose; on a real cluster there are {allowed}"
+    return f"{name} would destroy something there, or needs a rig; on real clusters: {allowed}"
 
 
 async def run_real(
@@ -107,7 +107,15 @@ async def _replace_pods(
     drill: RealDrill, client: KubeClient, timeline: Timeline, expect: Expectations
 ) -> None:
     old = await _pods(client, drill.component)
-    expect.true(f"there are pods with {COMPONENT}={drill.component}", bool(old), "none was found")
+    label = f"{COMPONENT}={drill.component}"
+    expect.true(
+        f"pods in {FEDQ_NAMESPACE} have the label {label}",
+        bool(old),
+        f"none was found. How the {drill.component} is deployed is yours to say; give its pods that"
+        " label, in that namespace, and let something (a Deployment) replace what is deleted",
+    )
+    if not old:
+        return
     for name in old:
         await client.delete(PODS, name, FEDQ_NAMESPACE)
         timeline.mark(What.NOTE, detail=f"pod {name} deleted")

@@ -25,12 +25,15 @@ async def half_lost(ground: Ground) -> None:
     """The brake does not hold for half of four; all is run again on the other two."""
     lasts = duration(ground) + 60
     lost, well = ground.stack.rig.workers[:2], ground.stack.rig.workers[2:]
-    plan = Plan(EACH, lasts + 600, cards=0, process=False)
+    plan = Plan(EACH, lasts + 900, cards=0, process=False)
     many, real = [], []
     for cluster in lost:
         many += await ground.submit(replace(plan, prefix=f"many-{cluster}", on=cluster))
+        ground.tell(f"  {len(many)} simulated jobs are bound")
+    for cluster in lost:  # last, so that they still run when the clusters are lost
         real += await ground.submit(Plan(REAL, 120, prefix=f"real-{cluster}", cards=0, on=cluster))
     await ground.running(real, 120)
+    await ground.until(lambda: _started(ground) >= len(many), 180, "all simulated jobs to start")
     async with ground.cut(*lost):
         await ground.past(lasts)
     await ground.complete(real, 240)
@@ -41,8 +44,16 @@ async def half_lost(ground: Ground) -> None:
         for mark in ground.timeline.find(What.OFFERED, after=ground.fault_at)
         if mark.cluster in well
     ]
-    ground.expect.equal("jobs with a new copy", len({m.job for m in offers}), len(many) + len(real))
-    last = max((mark.at for mark in offers), default=None)
+    first = {mark.job: mark.at for mark in reversed(offers)}
+    ground.expect.equal("jobs with a new copy", len(first), len(many) + len(real))
+    last = max(first.values(), default=None)
+    if last is not None:
+        in_time = sum(at - end <= NEW_COPIES_S for at in first.values())
+        rate = len(first) / max(last - end, 0.1)
+        ground.expect.remark(
+            f"{in_time} of {len(first)} jobs had a new copy within {NEW_COPIES_S:g} s of the end of"
+            f" the wait, the last after {last - end:.1f} s: {rate:.1f} a second"
+        )
     ground.expect.at_most(
         "last new copy after the end of the wait",
         None if last is None else last - end,
@@ -56,6 +67,11 @@ async def half_lost(ground: Ground) -> None:
             "",
         )
     expect_others_well(ground)
+
+
+def _started(ground: Ground) -> int:
+    """How many copies run now, simulated ones and real ones."""
+    return sum(not copy["spec"].get("suspend") for copy in ground.witness.copies.values())
 
 
 def _most_cores(ground: Ground, cluster: str) -> float:
