@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from federation.edge.machine import boottime
+
 JUMP_S = 2.0
 """The clock on the wall was set if the two differ by more than this from before."""
-
-
-def boot_time() -> float:
-    """Seconds on a clock that goes on while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def wall_time() -> datetime:
@@ -25,7 +21,7 @@ def wall_time() -> datetime:
 class Clock:
     """Where time comes from."""
 
-    boot: Callable[[], float] = boot_time
+    boot: Callable[[], float] = boottime
     wall: Callable[[], datetime] = wall_time
 
 

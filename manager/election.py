@@ -18,8 +18,8 @@ from federation.api.names import FEDQ_NAMESPACE
 from federation.core.election import ElectionTimes, Seen, free_at, seen
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
+from federation.edge.machine import boottime
 from federation.edge.resources import LEASES, Json
-from manager.clock import boot_time
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class Election:
         client: KubeClient,
         identity: str,
         times: ElectionTimes | None = None,
-        clock: Callable[[], float] = boot_time,
+        clock: Callable[[], float] = boottime,
     ) -> None:
         self.identity, self.times = identity, times or ElectionTimes()
         self._client, self._clock = client, clock

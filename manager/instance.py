@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from federation.edge.machine import boot_id
+
 SEATS = 16
 """As many managers may share a state directory; more get a name that nobody takes over."""
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @contextlib.contextmanager
@@ -47,7 +48,7 @@ def _locked(file: IO[str]) -> bool:
 
 
 def _name(file: IO[str]) -> str:
-    boot = BOOT_ID.read_text().strip()
+    boot = boot_id()
     file.seek(0)
     try:
         known = json.loads(file.read())

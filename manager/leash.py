@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from manager.clock import boot_time
+from federation.edge.machine import boottime
 
 LEASH_S = 20.0
 ENDS_AFTER_S = 60.0
@@ -20,7 +20,7 @@ ENDS_AFTER_S = 60.0
 class Leash:
     """Of one worker."""
 
-    def __init__(self, clock: Callable[[], float] = boot_time) -> None:
+    def __init__(self, clock: Callable[[], float] = boottime) -> None:
         self._clock = clock
         self._told = (-1, clock())
         self._from = self._told[1] - LEASH_S

@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 
+from federation.edge.machine import boot_id
 from manager import sessions
 from manager.frames import receive, send
 from manager.leash import LEASH_S
@@ -144,7 +145,7 @@ class RayProcess:
     def record(self) -> None:
         """Leave word of what to end, should this manager be killed."""
         owner, driver = sessions.process(os.getpid()), sessions.process(self._process.pid)
-        self._record.write_text(json.dumps({"boot": boot(), "owner": owner, "driver": driver}))
+        self._record.write_text(json.dumps({"boot": boot_id(), "owner": owner, "driver": driver}))
 
 
 class _ActorHandle:
@@ -202,15 +203,10 @@ def end_leftovers(folder: Path) -> None:
         except (OSError, ValueError, TypeError, KeyError):
             file.unlink(missing_ok=True)
             continue
-        if known["boot"] == boot():
+        if known["boot"] == boot_id():
             if sessions.process(owner.pid) == owner:
                 continue
             if sessions.process(driver.pid) in (None, driver):
                 killed = sessions.end(driver.pid)
                 log.info("ray.leftovers_ended", driver=driver.pid, processes=killed)
         file.unlink(missing_ok=True)
-
-
-def boot() -> str:
-    """Identity of the running boot: pids of another one mean nothing."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

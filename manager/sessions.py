@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from pathlib import Path
 from typing import NamedTuple
+
+from federation.edge.machine import process_stat
 
 
 class Process(NamedTuple):
@@ -24,15 +25,8 @@ class Process(NamedTuple):
 
 def process(pid: int) -> Process | None:
     """A process by its pid; None for none, and for one that is dead and not yet collected."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    head, _, tail = stat.rpartition(")")  # the name may hold blanks and parentheses itself
-    fields = tail.split()
-    if fields[0] in "ZX":
-        return None
-    return Process(pid, head.partition("(")[2], int(fields[3]), int(fields[19]))
+    found = process_stat(pid)
+    return Process(pid, found.name, found.session, found.started) if found else None
 
 
 def members(session: int) -> list[Process]:

@@ -24,13 +24,13 @@ from federation.edge.configuration_file import ConfigurationFileError, configure
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
+from federation.edge.machine import boot_id, boottime
 from federation.edge.node_groups_file import node_groups
 from federation.edge.resources import JOBS, RESOURCE_QUOTAS, WORKLOADS
 from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, counted, serve
 from worker_agent.agent import Agent, Settings
-from worker_agent.clocks import boot_id, boottime
 from worker_agent.deadline_file import DeadlineFile
 from worker_agent.device_limits import limit_store
 from worker_agent.epochs import Epochs

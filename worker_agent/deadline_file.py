@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 
 import structlog
 
 from federation.core.holding import LONGEST, Lease, Tenure
+from federation.edge.files import write_atomic
 
 log = structlog.get_logger(__name__)
 
@@ -60,10 +60,7 @@ class DeadlineFile:
             "deadline": lease.tenure.deadline,
             "kill": lease.terms.kill,
         }
-        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
-            fresh.write_text(json.dumps(body))
-            fresh.chmod(0o644)
-            fresh.replace(self._path)
+            write_atomic(self._path, json.dumps(body), 0o644)
         except OSError as error:
             log.warning("deadline.not_written", file=str(self._path), why=str(error))

@@ -19,8 +19,8 @@ from federation.api.names import FEDQ_NAMESPACE, FENCED, Mirror
 from federation.core.holding import Lease, Terms, terms
 from federation.edge.errors import ApiError, Conflict, NotFound, Unreachable
 from federation.edge.kube import KubeClient
+from federation.edge.machine import boottime
 from federation.edge.resources import LEASES, Json
-from worker_agent.clocks import boottime
 from worker_agent.deadline_file import DeadlineFile
 
 log = structlog.get_logger(__name__)

@@ -21,11 +21,11 @@ from federation.core.scheduler import REACTIVATION_S, Scheduler
 from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.kube import KubeClient
+from federation.edge.machine import boottime
 from federation.jobs.eviction_note import Eviction
 from worker_agent.binder import Binder
 from worker_agent.book import Book
 from worker_agent.checks import Checks
-from worker_agent.clocks import boottime
 from worker_agent.facts import WorkerJob
 from worker_agent.standing import Standings
 from worker_agent.texts import Waiting

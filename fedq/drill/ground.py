@@ -13,6 +13,7 @@ from federation.core.failover import Timings
 from federation.edge.errors import NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
+from federation.edge.machine import boottime
 from federation.edge.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -25,7 +26,7 @@ from fedq.drill.history import Submitted, read_history, runs
 from fedq.drill.jobs import CARDS_OF_A_WORKER, Plan, priority_classes, queues
 from fedq.drill.result import Expectations
 from fedq.drill.runs import Run
-from fedq.drill.timeline import Timeline, What, boottime
+from fedq.drill.timeline import Timeline, What
 from fedq.drill.witness import Witness, attempt, bound
 from fedq.following import watching
 from fedq.stack import Stack
@@ -291,7 +292,8 @@ async def _clear(ground: Ground) -> None:
     """
     for job in list(ground.witness.locals.values()):
         await _gone(ground.management, JOBS, job["metadata"]["name"], ground.namespace)
-    await ground.until(lambda: not ground.witness.copies, 120, "copies of deleted jobs to go")
+    patience = 120 + len(ground.plans) / 5
+    await ground.until(lambda: not ground.witness.copies, patience, "copies of deleted jobs to go")
     for client in ground.clients.values():
         await _gone(client, NAMESPACES, ground.namespace)
         await _gone(client, CLUSTER_QUEUES, ground.namespace)

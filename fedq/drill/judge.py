@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from federation.edge.machine import boottime
 from fedq.drill.ground import Ground
 from fedq.drill.history import Verdict, check, read_history
 from fedq.drill.records import Kind, Record
 from fedq.drill.result import Metrics
 from fedq.drill.runs import Run
-from fedq.drill.timeline import boottime
 
 TOGETHER = "attempts ran together"
 """In the checker's sentence about an overlap."""

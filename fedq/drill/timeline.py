@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from enum import StrEnum
 
-
-def boottime() -> float:
-    """Seconds of CLOCK_BOOTTIME: the clock of all records of a drill. It never jumps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+from federation.edge.machine import boottime
 
 
 class What(StrEnum):

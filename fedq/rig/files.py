@@ -1,4 +1,4 @@
-"""Small file habits: atomic writes and locks between processes."""
+"""Locks between processes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-
-def write_atomic(path: Path, content: str | bytes, mode: int = 0o600) -> None:
-    """Replace `path` in one step, so that a reader or a crash never meets half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    data = content.encode() if isinstance(content, str) else content
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-    temporary.replace(path)
 
 
 @contextmanager

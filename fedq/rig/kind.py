@@ -15,12 +15,12 @@ from typing import Any
 
 import yaml
 
+from federation.edge.files import write_atomic
 from fedq.rig.api import plain_ready
 from fedq.rig.backend import Progress
 from fedq.rig.binaries import find_or_build
 from fedq.rig.components import kwok_flags
 from fedq.rig.errors import RigError
-from fedq.rig.files import write_atomic
 from fedq.rig.objects import gpu_node
 from fedq.rig.ports import allocate
 from fedq.rig.state import MANAGEMENT, Home, State

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from fedq.rig.files import write_atomic
+from federation.edge.files import write_atomic
 
 
 def write_kubeconfig(

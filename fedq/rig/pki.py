@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedq.rig.files import write_atomic
+from federation.edge.files import write_atomic
 from fedq.rig.network import LOOPBACK
 
 LIFETIME = timedelta(days=365)

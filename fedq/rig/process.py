@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from federation.edge.files import write_atomic
+from federation.edge.machine import boot_id, process_stat
 from fedq.rig.errors import RigError
-from fedq.rig.files import write_atomic
 from fedq.rig.waiting import wait_until
 
 MARK = "FEDQ_RIG_PROCESS"
@@ -118,22 +119,10 @@ def spawn(name: str, argv: Sequence[str], env: Mapping[str, str], log: Path, mar
     return Process(name, pid, -1 if started is None else started, boot_id(), [*argv], {**env}, log)
 
 
-def boot_id() -> str:
-    """Identity of the running boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def start_time(pid: int) -> int | None:
     """Start of a live process in ticks after boot; None for none and for a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The name in parentheses may itself hold blanks and parentheses: count from its end.
-    fields = stat[stat.rindex(")") + 2 :].split()
-    # A dead leader whose other threads still exit holds its memory and ports: not gone yet.
-    dead = fields[0] in "ZX" and int(fields[17]) <= 1
-    return None if dead else int(fields[19])
+    found = process_stat(pid)
+    return found.started if found else None
 
 
 def reap(pid: int) -> None:

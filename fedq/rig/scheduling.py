@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from fedq.rig.files import write_atomic
+from federation.edge.files import write_atomic
 
 IGNORED = (
     "nvidia.com/gpumem",

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from federation.edge.files import write_atomic
 from fedq.rig.errors import RigError
-from fedq.rig.files import locked, write_atomic
+from fedq.rig.files import locked
 from fedq.rig.network import Loopback, Namespaces
 
 MANAGEMENT = "management"

@@ -12,10 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from federation.core.failover import OnDisconnect
-
-NEVER = math.inf
-LONGEST = 86_400.0
-"""No lease is believed to hold longer than a day."""
+from federation.core.holding import LONGEST, NEVER
 
 
 @dataclass(frozen=True, slots=True)

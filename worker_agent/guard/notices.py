@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import ssl
 import threading
-import time
 import urllib.request
 from collections.abc import Mapping
 from http.client import HTTPException
@@ -17,18 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from federation.core.failover import DEFAULT
+from federation.edge.machine import boot_id, boottime
 from worker_agent.guard.decision import Notice
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LARGEST: Final = 1 << 20
 """Bytes of an answer."""
 ROUNDED: Final = 0.1
 """By how many seconds the agent may have rounded up."""
-
-
-def boottime() -> float:
-    """Seconds since boot, of sleep too."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class NoticeError(Exception):
@@ -44,10 +38,9 @@ class Note:
     guard keeps one in the same format.
     """
 
-    def __init__(self, path: Path, cluster: str = "", boot_id: str = "") -> None:
-        """`cluster` is whose notices count; empty: any."""
-        self.path, self._cluster = path, cluster
-        self._boot_id = boot_id or BOOT_ID.read_text().strip()
+    def __init__(self, path: Path, cluster: str = "", boot: str = "") -> None:
+        """`cluster` is whose notices count; empty: any. `boot` is the running boot."""
+        self.path, self._cluster, self._boot_id = path, cluster, boot or boot_id()
 
     def read(self) -> Notice:
         """What stands there. Raises NoticeError."""
@@ -127,13 +120,14 @@ def told(body: Any, sent: float, lease: float) -> Notice:
     other machine's clock may be slower, hence a little less.
     """
     found = body.get("lease", body) if isinstance(body, Mapping) else None
+    if not isinstance(found, Mapping):
+        raise NoticeError("it does not say for how long a lease holds: it is no JSON object")
     try:
-        assert isinstance(found, Mapping)
         left = float(found["endsInSeconds"]) - ROUNDED
         past = found.get("renewedSecondsAgo")
         kill = found.get("killSeconds")
         held = left / DEFAULT.skew if left > 0 else left
         renewed = sent - (float(past) if past is not None else max(0.0, lease - held))
         return Notice(renewed, sent + held, None if kill is None else float(kill))
-    except (AssertionError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise NoticeError(f"it does not say for how long the lease holds: {error!r}") from error

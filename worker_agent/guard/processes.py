@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from federation.edge.machine import process_stat
 from worker_agent.guard.decision import Run, run_of
 
 PROC = Path("/proc")
@@ -38,23 +39,10 @@ def table(only: bytes = b"") -> dict[int, Process]:
 
 def _read(pid: int, only: bytes) -> Process | None:
     """None for one that is gone, or a zombie."""
-    fields = _stat(pid)
-    if fields is None:
+    if (found := process_stat(pid)) is None:
         return None
-    state, parent, group, session = fields[0], int(fields[1]), int(fields[2]), int(fields[3])
-    # A leader that has ended while its other threads run is a zombie by name only.
-    if state in "ZX" and int(fields[17]) <= 1:
-        return None
-    return Process(pid, int(fields[19]), parent, group, session, _run(pid, only))
-
-
-def _stat(pid: int) -> list[str] | None:
-    try:
-        stat = (PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name in parentheses may itself hold blanks and parentheses: count from its end.
-    return stat[stat.rindex(")") + 2 :].split()
+    place = found.parent, found.group, found.session
+    return Process(pid, found.started, *place, _run(pid, only))
 
 
 def _run(pid: int, only: bytes) -> Run | None:
@@ -71,8 +59,8 @@ def send(process: Process, number: int) -> None:
     except ProcessLookupError:
         return
     try:
-        fields = _stat(process.pid)
-        if fields is not None and int(fields[19]) == process.started:
+        found = process_stat(process.pid)
+        if found is not None and found.started == process.started:
             signal.pidfd_send_signal(descriptor, number)
     except ProcessLookupError:
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,9 +11,11 @@ from typing import Any
 
 import structlog
 
+from federation.edge.files import write_atomic
+from federation.edge.machine import boot_id, boottime
 from worker_agent.guard.decision import Knowledge, Notice
 from worker_agent.guard.killing import Killer
-from worker_agent.guard.notices import BOOT_ID, BeforeBootError, Note, NoticeError, Pull, boottime
+from worker_agent.guard.notices import BeforeBootError, Note, NoticeError, Pull
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +61,7 @@ class Guard:
         self._sources, self._killer, self._patience = sources, killer, patience
         self._cluster, self._tick, self._clock = cluster, tick, clock
         self._ended = threading.Event()
-        self._boot_id = BOOT_ID.read_text().strip()
+        self._boot_id = boot_id()
         self._problems: list[str] = []
         self._before_boot = False
         self._over, self._ended_before = False, 0
@@ -153,11 +154,8 @@ class Guard:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all. That it fails is told, and no reason not to guard."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    """That it fails is told, and no reason not to guard."""
     try:
-        fresh.write_text(text)
-        fresh.chmod(0o644)
-        fresh.replace(path)
+        write_atomic(path, text, 0o644)
     except OSError as error:
         log.warning("guard.not_noted", file=str(path), why=str(error))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 
+from federation.edge.machine import boottime
 from fedq.drill.cases.common import expect_others_well
 from fedq.drill.faults.processes import frozen, kill
 from fedq.drill.faults.twins import twin
 from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
-from fedq.drill.timeline import What, boottime
+from fedq.drill.timeline import What
 
 BURST = 24
 FOLLOWS_S = 20.0

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from federation.edge.machine import boot_id
 from fedq.rig.pods import process
 from fedq.rig.pods.plan import Plan
-from fedq.rig.process import MARK, boot_id, send, start_time
+from fedq.rig.process import MARK, send, start_time
 
 KILLED = 128 + signal.SIGKILL
 """Exit code of a process that did not say how it ended."""

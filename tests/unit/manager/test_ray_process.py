@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from federation.edge.machine import boot_id
 from manager import ray_process, sessions
 from manager.protocol import ClusterSpec, WorkerUnavailable
 from manager.ray_process import RayProcess, RaySettings, end_leftovers, open_ray
@@ -159,7 +160,7 @@ def test_a_pid_in_other_hands_is_left_alone(tmp_path: Path) -> None:
         assert found is not None
         dead = sessions.Process(2**22, "manager", 1, 1)
         other = found._replace(started=found.started - 1)
-        boot = ray_process.boot()
+        boot = boot_id()
         for number, (driver, of) in enumerate([(other, boot), (found, "another boot")]):
             body = {"boot": of, "owner": dead, "driver": driver}
             (tmp_path / f"driver-{number}.json").write_text(json.dumps(body))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from federation.edge.machine import boottime
 from tests.unit.worker_agent.guarded import PATIENCE, SCRIPTS, Pod, wait_for
 from worker_agent.guard import cgroups
 from worker_agent.guard.decision import Knowledge, Notice, Times
 from worker_agent.guard.killing import Killer
-from worker_agent.guard.notices import boottime
 
 HOLDS = Knowledge(0, 120, Notice(0, 10.0**9))
 DEADLINE = 10.0**8

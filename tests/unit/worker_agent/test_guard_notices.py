@@ -13,16 +13,15 @@ from typing import Any
 import pytest
 
 from federation.core.holding import Lease, Terms
+from federation.edge.machine import boot_id, boottime
 from fedq.rig.pki import Authority
 from worker_agent.deadline_file import DeadlineFile
 from worker_agent.guard.decision import Notice
 from worker_agent.guard.notices import (
-    BOOT_ID,
     BeforeBootError,
     Note,
     NoticeError,
     Pull,
-    boottime,
     told,
 )
 
@@ -31,7 +30,7 @@ def test_the_file_of_the_agent_is_understood(tmp_path: Path) -> None:
     """As the agent writes it."""
     path = tmp_path / "deadline"
     lease = Lease().renewal(100.0, 3, Terms(renew=5, lease=30, kill=45))
-    DeadlineFile(path, "w", BOOT_ID.read_text().strip()).write(lease)
+    DeadlineFile(path, "w", boot_id()).write(lease)
     notice = Note(path, "w").read()
 
     assert (notice.renewed, notice.deadline) == (100.0, 130.0)

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from federation.edge.machine import boot_id, boottime
 from tests.unit.worker_agent.guarded import Pod, wait_for
 from worker_agent.guard.__main__ import main
-from worker_agent.guard.notices import BOOT_ID, boottime
 
 MARK = "GUARD_TEST"
 
@@ -37,7 +37,7 @@ class Node:
         now = boottime()
         deadline = now + left
         body = {"renewed": now, "deadline": deadline, "epoch": 1, "cluster": "w"}
-        body["bootId"] = boot or BOOT_ID.read_text().strip()
+        body["bootId"] = boot or boot_id()
         fresh = self.deadline_file.with_name("fresh")
         fresh.write_text(json.dumps(body))
         fresh.replace(self.deadline_file)
