@@ -248,7 +248,7 @@ class EffectRunner:
         """As it was decided on: somebody may release it at this moment. The watch tells when it is
         gone.
         """
-        name, namespace = local.key
+        namespace, name = local.key
         with contextlib.suppress(NotFound):
             await self._client.delete(
                 JOBS, name, namespace, uid=local.uid, resource_version=str(local.version)
