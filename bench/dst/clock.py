@@ -7,6 +7,7 @@ timers that they set, belong to it (a context variable), and read the clocks of 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
@@ -67,6 +68,17 @@ class _Jump:
         """Nothing is open."""
 
 
+class _Task(asyncio.Task[Any]):
+    """Sets of tasks have the same order in every run: that of their start, not of their address."""
+
+    def __init__(self, number: int, *args: Any, **more: Any) -> None:
+        self._number = number
+        super().__init__(*args, **more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """`now` is true time, in seconds since the start; `time()` is the running host's clock."""
 
@@ -75,6 +87,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.now = 0.0
         self.rounds = 0
         self._selector = _Jump(self)
+        numbers = itertools.count()
+        self.set_task_factory(
+            lambda loop, coro, **more: _Task(next(numbers), coro, loop=loop, **more)
+        )
         self.outside: Context = copy_context()
         """The context of what belongs to no program."""
 

@@ -17,6 +17,7 @@ import pytest
 
 from bench.dst.faults import Faults
 from bench.dst.guard import Guard
+from bench.dst.index import ShakyIndex
 from bench.dst.run import Plan, drawn, run_seed
 from bench.dst.world import World
 from federation.core import loss
@@ -26,7 +27,6 @@ from federation.core.holding import NEVER, Lease
 from federation.core.lease import Watch
 from federation.core.scheduler import Scheduler
 from manager.cluster_worker import ClusterWorker
-from manager.dispatcher import Dispatcher
 from manager.protocol import CreateCopy, Outcome, Result
 
 SEEDS = range(1, 21)
@@ -132,12 +132,16 @@ def test_attempts_that_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     first("attempts")
 
 
-def test_an_index_that_is_filled_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fill(self: Dispatcher) -> None:
-        self._lost, self.problem = False, ""
-        await self._scheduler._index.fill(())
+def test_an_index_that_forgets_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fill(self: ShakyIndex, entries: Any) -> None:
+        await whole(self, ())
 
-    monkeypatch.setattr(Dispatcher, "_fill", fill)
+    async def audit(self: Scheduler) -> None:
+        """It finds nothing."""
+
+    whole = ShakyIndex.fill
+    monkeypatch.setattr(ShakyIndex, "fill", fill)
+    monkeypatch.setattr(Scheduler, "audit", audit)
     assert "has not finished" in first("lost")
 
 
