@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
+from federation.api.disconnect import read_wishes
 from federation.api.names import JOB_CONTROLLER, Label, Mirror, Option
 from federation.core.facts import ObjectKey
 from federation.core.failover import OnDisconnect
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet
+from federation.core.wishes import Disconnect, nearest
 from federation.edge.resources import Json
 from federation.jobs import batch_job
 from federation.jobs.admission_note import original
@@ -21,7 +23,7 @@ from federation.jobs.eviction_note import Eviction, read_eviction
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
 from federation.jobs.pods import PodDefaults
 from federation.jobs.scaling import at_once, reclaimable
-from worker_agent.disconnect import grace_seconds, on_disconnect
+from federation.jobs.template import grace_seconds
 
 
 class Stage(Enum):
@@ -216,7 +218,8 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
     local_uid = annotations.get(Mirror.LOCAL_UID.value, "")
     mirrored = bool(local_uid and labels.get(Label.MULTIKUEUE_ORIGIN.value))
     queued_at = annotations.get(Mirror.QUEUED_AT.value) if mirrored else None
-    policy, rerun_after = on_disconnect(annotations)
+    said = read_wishes(job)
+    disconnect = Disconnect() if said.problem else nearest([said])  # the safe one if in doubt
     request = request or asked(job)
     reserved = batch_job.timestamp(annotations.get(Mirror.RESERVED_AT.value)) or None
     admitted_at = batch_job.timestamp(annotations.get(Mirror.ADMITTED_AT.value)) or reserved
@@ -239,10 +242,10 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
         epoch=mirrored_epoch(job) if mirrored else 0,
         priority=mirrored_priority(job),
         preemptible=annotations.get(Option.NON_PREEMPTIBLE.value) != "true",
-        policy=policy,
-        rerun_after=rerun_after,
+        policy=disconnect.policy,
+        rerun_after=disconnect.rerun_after,
         held=annotations.get(Mirror.HELD.value, "") if mirrored else "",
-        grace_s=grace_seconds(spec["template"]["spec"]),
+        grace_s=grace_seconds(spec["template"]),
         admission=request.admission,
         reservation=batch_job.decode_admission(annotations.get(Mirror.RESERVATION.value, "")),
         reserved=reserved,

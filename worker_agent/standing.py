@@ -7,10 +7,10 @@ from collections.abc import Callable
 from federation.core.holding import Lease
 from federation.core.policies import RequeueTimestamp, StopPolicy
 from federation.core.reasons import Reason
+from federation.core.wishes import Disconnect, grace_problem
 from federation.edge.catalog import Catalog
 from federation.edge.resources import Json
 from worker_agent.book import Book
-from worker_agent.disconnect import grace_problem
 from worker_agent.facts import WorkerJob
 from worker_agent.texts import Waiting
 from worker_agent.views import Standing
@@ -66,7 +66,8 @@ class Standings:
     def _grace_problem(job: WorkerJob, lease: Lease) -> str:
         if not job.mirrored:
             return ""
-        return grace_problem(job.policy, job.rerun_after, job.grace_s, lease.terms.kill)
+        disconnect = Disconnect(job.policy, job.rerun_after)
+        return grace_problem(disconnect, job.grace_s, lease.terms.kill)
 
     def _class_problem(self, job: WorkerJob) -> str:
         if job.mirrored:

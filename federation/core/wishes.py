@@ -31,6 +31,12 @@ class Disconnect:
     policy: OnDisconnect = OnDisconnect.STOP
     rerun_after: float | None = None
 
+    @property
+    def stops(self) -> bool:
+        """Whether its worker stops it when the lease is over, or a limit of its own."""
+        limited = self.policy is OnDisconnect.KEEP and self.rerun_after is not None
+        return limited or self.policy is OnDisconnect.STOP
+
 
 def nearest(said: Iterable[Wishes]) -> Disconnect:
     """What holds when several say something, the nearest to the job first: of each of the two the
@@ -47,10 +53,10 @@ def grace_problem(disconnect: Disconnect, grace_s: int, kill_s: float) -> str:
 
     `grace_s` is how long its pods may take to end, `kill_s` the bound K of the fenced lease.
     """
-    if disconnect.policy is not OnDisconnect.STOP or grace_s <= kill_s:
+    if not disconnect.stops or grace_s <= kill_s:
         return ""
     return (
-        f"terminationGracePeriodSeconds is {grace_s}, and what has the policy stop must have ended"
-        f" {kill_s:g} s after its cluster is lost: shorten it, or choose another"
-        " fedq.io/on-disconnect"
+        f"terminationGracePeriodSeconds is {grace_s}, and with the policy {disconnect.policy.value}"
+        f" its pods must have ended within {kill_s:g} s when they are stopped because their cluster"
+        " is cut off: shorten it, or choose another fedq.io/on-disconnect"
     )

@@ -15,7 +15,6 @@ from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.effects import VOID
 from federation.core.facts import Record
-from federation.core.failover import OnDisconnect
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.types import PodSetAssignment
 from federation.jobs import batch_job, template, token
@@ -37,7 +36,7 @@ def copy_of(
     where they have to stop when the cluster is lost.
     """
     body = batch_job.remote_manifest(job, identity, record.admission, vendors)
-    if most_grace_s is not None and identity.disconnect.policy is OnDisconnect.STOP:
+    if most_grace_s is not None and identity.disconnect.stops:
         template.limit_grace(body["spec"]["template"], int(most_grace_s))
     token.add(body["spec"]["template"], identity)
     for assignment in _assignments(record):

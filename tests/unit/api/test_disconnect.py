@@ -74,11 +74,17 @@ def test_written_and_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "grace", "refused"),
-    [(STOP, 45, False), (STOP, 46, True), (KEEP, 600, False), (TWICE, 600, False)],
+    ("disconnect", "grace", "refused"),
+    [
+        (Disconnect(STOP), 45, False),
+        (Disconnect(STOP), 46, True),
+        (Disconnect(KEEP), 600, False),
+        (Disconnect(KEEP, 900.0), 46, True),
+        (Disconnect(TWICE, 900.0), 600, False),
+    ],
 )
-def test_what_takes_too_long_to_stop(policy: OnDisconnect, grace: int, refused: bool) -> None:
-    """Both numbers are told."""
-    problem = grace_problem(Disconnect(policy), grace, 45.0)
+def test_what_takes_too_long_to_stop(disconnect: Disconnect, grace: int, refused: bool) -> None:
+    """Both numbers are told. What keeps running up to a limit is stopped then."""
+    problem = grace_problem(disconnect, grace, 45.0)
     assert bool(problem) is refused
     assert not refused or ("46" in problem and "45 s" in problem)
