@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from federation.api.multikueue import MultiKueueCluster
+from federation.api.multikueue import KubeConfigSource, MultiKueueCluster
 from federation.api.names import (
     FEDQ_NAMESPACE,
     KUBECONFIG_KEY,
@@ -38,6 +38,7 @@ from federation.edge.resources import (
 )
 from manager.cluster_status import ClusterStatus
 from manager.health import Watcher
+from manager.leases import RESERVED
 from manager.ledger import Judge
 from manager.link import ClusterLink
 from manager.protocol import ClusterSpec, Health, News, Runtime
@@ -159,6 +160,9 @@ class Clusters:
 
     def _without_link(self, obj: Json) -> Health:
         """What to say of a cluster to which there is no link, or not yet."""
+        if (name := obj["metadata"]["name"]) in RESERVED:
+            text = f"a cluster cannot have the name {name}, the manager has a Lease of that name"
+            return Health(False, ActiveReason.RESERVED_NAME.value, f"{text}: choose another one")
         if self._kubeconfig_of(obj):
             return Health()
         return Health(False, ActiveReason.BAD_KUBE_CONFIG.value, _missing_secret(obj))
@@ -285,12 +289,11 @@ class Clusters:
     def _spec(self, obj: Json) -> ClusterSpec | None:
         """None while there is no kubeconfig to connect with."""
         name = obj["metadata"]["name"]
-        kubeconfig = self._kubeconfig_of(obj)
+        kubeconfig = None if name in RESERVED else self._kubeconfig_of(obj)
         return ClusterSpec(name, kubeconfig, self._origin) if kubeconfig else None
 
     def _kubeconfig_of(self, obj: Json) -> bytes | None:
-        source = MultiKueueCluster.from_wire(obj).spec.cluster_source
-        config = source.kube_config if source else None
+        config = _source(obj)
         if config is None or config.location_type != "Secret":
             return None
         name = config.location
@@ -346,9 +349,14 @@ def _kubeconfig(obj: Json) -> bytes | None:
     return base64.b64decode(text) if text else None
 
 
+def _source(obj: Json) -> KubeConfigSource | None:
+    """Where the kubeconfig is. What stands in the status is our own to write, and not read here."""
+    source = MultiKueueCluster.from_wire({**obj, "status": {}}).spec.cluster_source
+    return source.kube_config if source else None
+
+
 def _missing_secret(obj: Json) -> str:
-    source = MultiKueueCluster.from_wire(obj).spec.cluster_source
-    config = source.kube_config if source else None
+    config = _source(obj)
     if config is None:
         return "spec.clusterSource.kubeConfig is missing"
     if config.location_type != "Secret":

@@ -30,13 +30,14 @@ from federation.core.lease import Watch, unsettled
 from federation.edge.kube import KubeClient
 from manager.canary import Canary
 from manager.clock import Clock
-from manager.leases import Leases
+from manager.leases import RESERVED, Leases
 
 log = structlog.get_logger(__name__)
 
 TICK_S = 1.0
 BOUND_S = 5.0
 """How often it is counted where jobs are bound: that looks at all of them."""
+ALIVE = (Phase.READY, Phase.UNUSABLE, Phase.RECOVERING, Phase.RETURNING)
 SETTLED = ("", Phase.UNKNOWN, Phase.READY, Phase.UNUSABLE)
 
 
@@ -62,6 +63,7 @@ class Watcher:
         self._bound: Mapping[str, int] = {}
         self._bound_at = float("-inf")
         self._missing: dict[str, float] = {}
+        self._refuted: dict[str, int] = {}
         self._fed: dict[str, tuple[float, Standing]] = {}
         self._writing: set[str] = set()
         self._running = False
@@ -105,7 +107,7 @@ class Watcher:
         now = self.clock.boot()
         if now - self._bound_at >= BOUND_S:
             self._bound, self._bound_at = self.bound_epochs(), now
-        names = {*self.names(), *self._bound}
+        names = {*self.names(), *self._bound} - RESERVED
         for name in self.verdicts.keys() - names:
             del self.verdicts[name]
             self._fed.pop(name, None)
@@ -132,13 +134,33 @@ class Watcher:
             self._missing.pop(name, None)
         else:
             facts = Facts(self._missing.setdefault(name, now), listed=False)
+        if facts.confirmed_below != self._refuted.get(name):
+            self._refuted.pop(name, None)
+        elif facts.confirmed_below:
+            facts = replace(facts, confirmed_below=0)
         return replace(facts, bound=self._bound.get(name, 0))
+
+    def _refute(self, verdict: Verdict, order: int) -> None:
+        """That all of an epoch is dead is no longer true once its agent renews in it: such an order
+        is not kept for the next time that the cluster is silent.
+        """
+        alive = verdict.phase in ALIVE and order > verdict.standing.epoch
+        if alive and self._refuted.get(verdict.standing.cluster) != order:
+            self._refuted[verdict.standing.cluster] = order
+            log.warning(
+                "order.refuted", cluster=verdict.standing.cluster, confirmed_below=order,
+                why="its agent renews the Lease in that epoch: give the order anew when it is dead",
+            )  # fmt: skip
 
     def look_at(self, name: str) -> None:
         """Judge one cluster: its Lease or something else of it changed."""
-        if self._running and name in self.verdicts:
-            now = self.clock.boot()
-            self._judge(name, self._facts(name, now), now)
+        if not self._running or name not in self.verdicts:
+            return
+        if self.canary.problem() and not self.brake.reason:  # this process may have stood still
+            self.look()
+            return
+        now = self.clock.boot()
+        self._judge(name, self._facts(name, now), now)
 
     def _judge(self, name: str, facts: Facts, now: float) -> None:
         watch = self.leases.watches.get(name, Watch())
@@ -146,6 +168,7 @@ class Watcher:
         if settled is not watch:
             self.leases.watches[name] = settled
         verdict = judge(name, settled, facts, now, self._timings, self.brake)
+        self._refute(verdict, facts.confirmed_below)
         before = self.verdicts.get(name)
         self.verdicts[name] = verdict
         if before is None or before.phase != verdict.phase:

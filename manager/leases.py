@@ -20,10 +20,13 @@ from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.informer import Calls, Informer, Select, Timing
 from federation.edge.kube import KubeClient
 from federation.edge.resources import LEASES, Json
-from manager import canary
+from manager import canary, election
 from manager.clock import Clock
 
 log = structlog.get_logger(__name__)
+
+RESERVED = frozenset({canary.NAME, election.LEASE_NAME})
+"""Leases of the manager itself: no cluster can have such a name."""
 
 
 class Leases:

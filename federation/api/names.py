@@ -252,3 +252,4 @@ class ActiveReason(StrEnum):
     NO_WORKER_REPORT = "NoWorkerReport"
     UNREADABLE_WORKER_REPORT = "UnreadableWorkerReport"
     AGENT_SILENT = "AgentSilent"
+    RESERVED_NAME = "ReservedName"

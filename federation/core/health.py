@@ -278,5 +278,6 @@ def _standing(
         silent=watch.silent(now) if away else 0.0,
         fenced_below=epoch,
         stopped_below=watch.stopped_below,
-        confirmed_below=min(facts.confirmed_below, epoch),
+        # An order about epochs to come is nonsense: it must not be one when they have come.
+        confirmed_below=facts.confirmed_below if facts.confirmed_below <= epoch else 0,
     )

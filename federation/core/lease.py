@@ -115,7 +115,7 @@ def observe(
         return _fenced(watch, next_, now, timings)
     if seen.held:
         next_ = _held(watch, next_, now, timings, own=own)
-    elif old is None:
+    elif old is None or not own:  # what took it from an agent may have hidden a renewal
         next_ = replace(next_, counted_from=now, lease=_longest(watch, seen))
     if seen.epoch == 1 and watch.highest <= 1:
         return replace(next_, gone_at=-math.inf, stopped_below=1)  # nothing was ever below

@@ -227,8 +227,15 @@ def test_a_confirmed_fence() -> None:
     assert at(20, of, order).action is None  # its agent lives
     assert at(60, of, order, held).action == Fence(2, Cause.CONFIRMED, 1)
     assert at(60, of, Facts(confirmed_below=9), held).action is None
-    assert at(60, of, order).standing.confirmed_below == 1
+    assert at(60, of, order).standing.confirmed_below == 0
     assert at(62, fenced, order, held).standing.confirmed_below == 2
+
+
+def test_an_order_about_epochs_to_come_confirms_nothing() -> None:
+    """A number that is too high by mistake would confirm every fence before anybody looked."""
+    fenced = watch((0, AGENT), (125, replace(FENCED, cause="silent")))
+
+    assert at(126, fenced, Facts(confirmed_below=999_999_999)).standing.confirmed_below == 0
 
 
 # The brake

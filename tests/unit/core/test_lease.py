@@ -46,6 +46,15 @@ def test_a_write_that_is_no_renewal() -> None:
     assert (watch.renewed_at, watch.counted_from) == (0, 33)
 
 
+def test_a_lease_that_was_taken_from_its_agent_by_hand() -> None:
+    """That may have hidden a renewal as well: a fence is put as late as after one."""
+    taken = replace(HELD, renewed="", holder="")
+    watch = seen((0, HELD), (119, taken), (120, fenced(over=2)))
+
+    assert seen((0, HELD), (119, taken)).counted_from == 119
+    assert watch.gone_at == pytest.approx(119 + 180, abs=0.001)
+
+
 def test_our_own_write_changes_neither() -> None:
     """It replaced the version that was known."""
     watch = seen((0, HELD), (33, replace(HELD, lease=30)), own=True)

@@ -166,6 +166,24 @@ def left(world: Lives, cluster: str) -> Json:
     return dict(world.workers[cluster].fake.objects.data.get(JOBS, {}))
 
 
+def test_names_and_statuses_that_make_no_sense() -> None:
+    """One is shown with the reason, the other written anew; no other cluster is touched by them."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        source = {"clusterSource": {"kubeConfig": {"location": "a", "locationType": "Secret"}}}
+        world.home.create(MULTIKUEUE_CLUSTERS, custom("MultiKueueCluster", "fedq-manager", source))
+        year0 = {"type": "Active", "status": "True", "lastTransitionTime": "0000-01-01T00:00:00Z"}
+        told = {"conditions": [year0], "fedq": {"phase": "?", "epoch": -5, "since": "0000"}}
+        world.home.merge(MULTIKUEUE_CLUSTERS, "b", {"status": told}, status=True)
+        await world.until(lambda: "fedq" in (world.object("fedq-manager").get("status") or {}))
+        await world.until(lambda: world.phase("b") == "Ready")
+        assert world.active("fedq-manager")[:2] == ("False", "ReservedName")
+        assert "fedq-manager" not in manager.clusters.links
+        assert await world.run("j") in ("a", "b")
+
+    play(story, "a", "b")
+
+
 def test_a_secret_is_rotated() -> None:
     """It is missing for 20 s: shown, and nothing moves."""
 

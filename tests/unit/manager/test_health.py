@@ -434,3 +434,39 @@ def test_the_settings_changed() -> None:
         assert 120 <= scene.loop.now - began <= 122
 
     play(story, "a", "b")
+
+
+def test_an_order_that_the_agent_refutes_is_not_kept_for_the_next_time() -> None:
+    """It was said to be dead, and it renews: when it is silent again, it is waited for as ever."""
+
+    async def story(scene: Scene) -> None:
+        scene.facts["a"] = replace(scene.facts["a"], confirmed_below=2)
+        await scene.after(60)
+        assert scene.phase("a") is Phase.READY
+        scene.cut.add("a")
+        await scene.until(lambda: scene.phase("a") is Phase.LOST)
+        notes = scene.lease("a")["metadata"]["annotations"]
+        assert notes[Lease.FENCE_CAUSE.value] == "silent"
+        assert scene.first("a", gone(2)) - scene.renewed["a"] >= DEFAULT.rerun
+
+    play(story, "a", "b")
+
+
+@pytest.mark.parametrize("name", ["fedq-manager", "fedq-canary"])
+def test_a_cluster_cannot_have_the_name_of_another_lease(name: str) -> None:
+    """Its fence would be put on the Lease by which managers know who leads."""
+
+    async def story(scene: Scene) -> None:
+        scene.facts[name] = Facts()
+        scene.bound[name] = 7
+        spec = {"holderIdentity": "me", "renewTime": "2026-01-01T00:00:00.000000Z"}
+        found = scene.home.objects.data[LEASES].get((FEDQ_NAMESPACE, name))
+        if found is None:
+            meta = {"name": name, "namespace": FEDQ_NAMESPACE}
+            scene.home.create(LEASES, {"metadata": meta, "spec": spec})
+        await scene.after(300)
+        assert name not in scene.watcher.verdicts
+        assert scene.lease(name)["spec"]["holderIdentity"] != FENCED
+        assert "fedq.io/epoch" not in scene.lease(name)["metadata"].get("annotations", {})
+
+    play(story, "a")
