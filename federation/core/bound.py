@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from federation.core import doubt, loss, moving, returning
 from federation.core import effects as do
-from federation.core import loss, moving, returning
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
 from federation.core.stay import (
@@ -48,6 +48,8 @@ def plan_bound(
     """What is next for a job that is bound, whether it runs or not."""
     copy = state.remote
     if copy is not None and copy.finished:
+        if doubt.doubted(state, copy):
+            return _failed_by_loss(state, local, record, copy, rules)
         return _finish(state, local, record, copy, now, rules)
     if _wish(state, local, record, copy):
         return state, (do.SetActive(False),)
@@ -95,6 +97,17 @@ def _give_up(state: JobState, local: LocalJob, record: Record, judged: Judgement
     if not record.life.evicted:
         return state, (loss.eviction(state, record),)
     return _unbind(state, local, record, judged)
+
+
+def _failed_by_loss(
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, rules: LifeRules
+) -> Plan:
+    """Its failure is no result: nothing of it is shown, and it runs again when it may."""
+    if not doubt.leaves(state, record, copy, rules.timings):
+        return state, ()
+    if not record.life.evicted:
+        return state, (doubt.eviction(record, copy),)
+    return _unbind(state, local, record, Judgement())
 
 
 def _remove(state: JobState, copy: RemoteJob) -> Plan:

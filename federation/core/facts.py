@@ -157,6 +157,7 @@ class RemoteJob:
     any more, by pod set. `gone` marks a copy that was there and is deleted. `epoch` is the one that
     it was offered or adopted in, `policy` and `rerun_after` are those of its binding; `held` says
     why it stands still though it was not evicted: the agent's lease ended ('' if it does not).
+    `doubtful` marks a failure that became known while the lease of its cluster may have ended.
     """
 
     cluster: str
@@ -178,6 +179,7 @@ class RemoteJob:
     held: str = ""
     policy: OnDisconnect = OnDisconnect.STOP
     rerun_after: float | None = None
+    doubtful: bool = False
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -118,7 +118,9 @@ class Standing:
     somebody confirmed that nothing runs, whatever the policy. `fenced_below` are epochs that were
     fenced, stopped yet or not: no agent starts anything of them without a verdict. `reachable` is
     whether the manager's own connection to its API server works, which is no sign of life: what
-    cannot be done there waits.
+    cannot be done there waits. `lapsed`: its lease ends about now, is over, or was until a while
+    ago, whatever the brake says: that may have killed what runs there. `unheard`: it is not known
+    yet whether it lapsed, no renewal was seen to come.
     """
 
     cluster: str
@@ -130,3 +132,5 @@ class Standing:
     stopped_below: int = 0
     confirmed_below: int = 0
     reachable: bool = True
+    lapsed: bool = False
+    unheard: bool = False

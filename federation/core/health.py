@@ -167,6 +167,7 @@ def judge(
     if seen is not None and seen.epoch < floor:
         draft = replace(draft, action=Fence(floor + 1, Cause.EPOCH_LOST, seen.version))
     standing = _standing(name, watch, facts, now, draft.phase, now >= held.free_at(timings))
+    standing = replace(standing, lapsed=watch.lapsed(now, timings), unheard=watch.unheard)
     return Verdict(draft.phase, standing, draft.cause, draft.since, draft.next, draft.action)
 
 
@@ -270,12 +271,13 @@ def _standing(
     left = phase is Phase.LEAVING and facts.bound < epoch  # its agent lives, but it was fenced
     away = free and (left or phase in (Phase.SUSPECT, Phase.FENCED))
     away = away or phase is Phase.LOST  # that was decided when the brake was free
+    silent = max(watch.silent(now), now - watch.over_at) if left else watch.silent(now)
     return Standing(
         name,
         epoch,
         present=phase in (Phase.READY, Phase.RECOVERING),
         suspect=away,
-        silent=watch.silent(now) if away else 0.0,
+        silent=silent if away else 0.0,
         fenced_below=epoch,
         stopped_below=watch.stopped_below,
         # An order about epochs to come is nonsense: it must not be one when they have come.

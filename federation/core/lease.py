@@ -63,6 +63,9 @@ class Watch:
     `well_since` is when renewals came again after trouble. `lease` and `renew` are what the agent
     went by at its last renewal. At `gone_at` whatever was bound below the epoch of the Lease, with
     policy `stop`, is stopped for certain; `stopped_below` is up to where that was found to be past.
+    No deadline below that epoch is based on anything later than `over_at`. `lapsed_at` is when the
+    first renewal after a lease that may have ended was seen, `proven` whether a renewal was seen to
+    come: the first reading of a Lease may be of any age.
     """
 
     seen: LeaseSeen | None = None
@@ -74,6 +77,31 @@ class Watch:
     renew: float = 0.0
     gone_at: float = math.inf
     stopped_below: int = 0
+    over_at: float = math.inf
+    lapsed_at: float = -math.inf
+    proven: bool = False
+
+    @property
+    def unheard(self) -> bool:
+        """Whether an agent has the Lease, and it is not known whether it lives."""
+        return self.seen is not None and self.seen.held and not self.proven
+
+    def lapse_s(self, timings: Timings) -> float:
+        """After so many seconds of silence the agent's deadline may be past: L_W, less a period for
+        the way from the agent to here, and no sooner than it is suspect.
+        """
+        told = self.seen.lease if self.seen else 0.0
+        lease = min(timings.lease, told or timings.lease)
+        return max(self.suspect_s(timings), lease - max(timings.renew, self.renew))
+
+    def lapsed(self, now: float, timings: Timings) -> bool:
+        """Whether the lease of what runs there may have ended, or had until a while ago: what that
+        did to it may have yet to be heard of.
+        """
+        if self.renewed_at is None:
+            return False
+        lately = self.renewed_at - self.lapsed_at < timings.recover
+        return lately or self.silent(now) >= self.lapse_s(timings)
 
     def lease_s(self, timings: Timings) -> float:
         """L_W of the last renewal, or the configured one if that is longer."""
@@ -121,7 +149,7 @@ def observe(
         return replace(next_, gone_at=-math.inf, stopped_below=1)  # nothing was ever below
     if old is None or seen.epoch != old.epoch:
         longest = replace(next_, lease=max(next_.lease, watch.lease))
-        return replace(next_, gone_at=_later(watch, now + longest.gone_s(timings)))
+        return _over(watch, replace(next_, gone_at=now + longest.gone_s(timings)), now)
     return next_
 
 
@@ -146,6 +174,9 @@ def _held(old: Watch, new: Watch, now: float, timings: Timings, *, own: bool) ->
     gap = gap and old.silent(now) >= old.suspect_s(timings)
     troubled = gap or (before is not None and before.fenced)
     well_since = now if troubled else old.well_since
+    lapsed = gap and old.silent(now) >= old.lapse_s(timings)
+    lapsed_at = now if lapsed else old.lapsed_at
+    new = replace(new, lapsed_at=lapsed_at, proven=before is not None)
     return replace(new, renewed_at=now, well_since=well_since)
 
 
@@ -164,7 +195,8 @@ def _fenced(old: Watch, new: Watch, now: float, timings: Timings) -> Watch:
             new = replace(new, lease=_longest(old, seen))
         waited = new.fence_s(timings) if seen.cause == Cause.SILENT else 0.0
         new = replace(new, counted_from=max(old.counted_from, now - waited))
-    return replace(new, gone_at=_later(old, new.counted_from + new.gone_s(timings)))
+    last = new.counted_from
+    return _over(old, replace(new, gone_at=last + new.gone_s(timings)), last)
 
 
 def _under(old: Watch, seen: LeaseSeen, *, renewal: bool) -> float:
@@ -186,9 +218,11 @@ def _longest(old: Watch, seen: LeaseSeen) -> float:
     return max(old.lease, seen.lease, seen.lowered_from)
 
 
-def _later(old: Watch, gone_at: float) -> float:
-    """What was bound before an earlier fence may have longer still."""
-    return max(old.gone_at, gone_at) if math.isfinite(old.gone_at) else gone_at
+def _over(old: Watch, new: Watch, over_at: float) -> Watch:
+    """An epoch is over since then. What was bound before an earlier fence may have longer still."""
+    gone_at = max(old.gone_at, new.gone_at) if math.isfinite(old.gone_at) else new.gone_at
+    over_at = max(old.over_at, over_at) if math.isfinite(old.over_at) else over_at
+    return replace(new, gone_at=gone_at, over_at=over_at)
 
 
 def vanished(watch: Watch, now: float) -> Watch:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from federation.core import doubt, returning
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core import returning
 from federation.core.dispatch import Refusal
 from federation.core.facts import (
     Eviction,
@@ -35,6 +35,7 @@ def step(
 ) -> tuple[JobState, tuple[do.Effect, ...]]:
     """Apply one event and derive what is to be done. `now` is in seconds since the epoch."""
     before, state = state, _elsewhere(_void(_apply(state, event, now)))
+    state = doubt.mark(state, rules.timings)
     if state.queued and _tied(before) != _tied(state):
         state = replace(state, queued=False)
     if state.retry_at is not None and now >= state.retry_at:
@@ -194,6 +195,8 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
         return state
     if remote.gone and known and known.uid == remote.uid:
         remote = replace(known, gone=True, version=remote.version)
+    if known and known.uid == remote.uid:
+        remote = replace(remote, doubtful=known.doubtful)
     state = replace(state, remotes={**state.remotes, remote.cluster: remote})
     void = remote.refused_reason == Reason.WITHDRAWN_FROM_WORKER_CLUSTER  # our own word
     if remote.refused and not void and not (known and known.refused):

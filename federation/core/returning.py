@@ -7,6 +7,7 @@ are adopted. Nothing is done on a cluster that cannot be reached; its news start
 
 from __future__ import annotations
 
+from federation.core import doubt
 from federation.core import effects as do
 from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.failover import OnDisconnect, Timings
@@ -41,7 +42,7 @@ def _spared(state: JobState, copy: RemoteJob) -> bool:
     record, local = state.record, state.local
     if local is None or local.finished or (record is not None and record.finished):
         return False
-    if copy.finished == "Complete":
+    if copy.finished == "Complete" or doubt.undecided(state, copy):
         return True
     if record is None or not record.active or state.queue_problem:
         return False
@@ -76,16 +77,18 @@ def result(
     """The stray whose result is that of the job; None if there is none.
 
     Work that was completed counts whenever it becomes known, if there is no other result. A failure
-    counts only if the job has no later attempt.
+    counts only if the job has no later attempt, and if it does not come from the loss.
     """
     current = state.remote
-    if record.finished or local.finished or (current is not None and current.finished):
+    ended = current is not None and current.finished and not doubt.doubted(state, current)
+    if record.finished or local.finished or ended:
         return None
     last = record.attempt if record.binding is None else 0
     found = (
         copy
         for copy in copies
-        if copy.finished == "Complete" or (copy.finished and copy.attempt == last)
+        if copy.finished == "Complete"
+        or (copy.finished and copy.attempt == last and not doubt.doubted(state, copy))
     )
     return min(found, key=lambda copy: (copy.finished, -copy.attempt), default=None)
 

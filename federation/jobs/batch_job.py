@@ -247,9 +247,12 @@ def merge_status(local: Mapping[str, Any], remote: Mapping[str, Any]) -> Json:
     Kubernetes forbids changing startTime while unsuspended and lowering succeeded or failed; a
     moved Job therefore shows the larger counts, one that goes on after it was held its first start,
     and one whose result is that of an earlier attempt does not end before it started. Pods that
-    the worker has yet to count are its controller's own bookkeeping and stay there.
+    the worker has yet to count are its controller's own bookkeeping and stay there. That it is
+    about to end is shown when it has: it cannot be taken back, and the job may yet be lost.
     """
     merged = dict(remote)
+    if "conditions" in merged and not finished(remote):
+        merged["conditions"] = [c for c in merged["conditions"] if c["type"] not in _ENDING]
     merged.pop("uncountedTerminatedPods", None)
     if local.get("startTime"):
         merged["startTime"] = local["startTime"]

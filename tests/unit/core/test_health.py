@@ -213,6 +213,7 @@ def test_an_agent_that_is_back_on_a_cluster_that_left() -> None:
     assert (verdict.phase, verdict.action) == (Phase.LEAVING, None)
     assert verdict.standing.suspect
     assert verdict.standing.stopped_below == 2
+    assert verdict.standing.silent == 191, "since the last renewal in the epoch that is over"
 
 
 # Orders

@@ -160,6 +160,37 @@ def test_trouble_begins_with_a_gap(gap: float, well_since: float) -> None:
     assert seen((0, HELD), (gap, replace(HELD, renewed="b"))).well_since == well_since
 
 
+def test_a_lease_that_may_have_ended() -> None:
+    """A period before L_W is over, as the way here takes time; and for a while after it, as what
+    that did has yet to be heard of. A shorter silence is nothing.
+    """
+    silent = seen((0, HELD))
+    assert [silent.lapsed(now, T) for now in (99, 100, 300)] == [False, True, True]
+    back = replace(HELD, renewed="b")
+    assert not seen((0, HELD), (99, back)).lapsed(99, T)
+    late = [(0.0, HELD), (130.0, back)]
+    assert seen(*late).lapsed(131, T)
+    assert seen(*late, (150.0, replace(HELD, renewed="c"))).lapsed(151, T)
+    assert not seen(*late, (160.0, replace(HELD, renewed="c"))).lapsed(161, T)
+    assert not seen((0, LeaseSeen(1))).lapsed(500, T), "nobody ever held it"
+
+
+def test_a_lease_that_ends_sooner_than_is_configured() -> None:
+    """What its agent goes by counts, but not before it is suspect."""
+    short = seen((0, replace(HELD, lease=90.0)))
+    assert [short.lapsed(now, T) for now in (69, 70)] == [False, True]
+    assert not seen((0, replace(HELD, lease=30.0))).lapsed(49, T)
+
+
+def test_the_first_reading_proves_nothing() -> None:
+    """It may be of any age; a renewal that is seen to come is of now."""
+    assert seen((0, HELD)).unheard
+    assert seen((0, HELD), (5, HELD)).unheard
+    assert not seen((0, HELD), (5, replace(HELD, renewed="b"))).unheard
+    assert not seen((0, fenced())).unheard
+    assert not seen((0, LeaseSeen(1))).unheard
+
+
 def test_trouble_is_remembered_over_a_restart() -> None:
     """By what the last manager showed."""
     assert unsettled(seen((5, HELD))).well_since == 5

@@ -19,7 +19,8 @@ def test_the_manager_waits_for_what_the_worker_lets_run(after: float) -> None:
     bound = Binding("w", 1, 1, 0.0, policy=OnDisconnect.KEEP, rerun_after=after)
 
     def reruns(silent: float) -> bool:
-        standing = Standing("w", 2, suspect=True, silent=silent, fenced_below=2)
+        stopped = 2 if silent >= FAST.bound() else 0  # no manager says so earlier
+        standing = Standing("w", 2, suspect=True, silent=silent, stopped_below=stopped)
         return may_rerun(bound, standing, FAST)
 
     assert not reruns(gone)

@@ -114,8 +114,8 @@ ADOPTION: dict[str, tuple[JobState, Standing, Effects]] = {
         BACK,
         (do.FinishWorkload("Complete", "a"),),
     ),
-    "it failed there meanwhile: no other attempt was bound": (
-        known(STARTED, HERE, FAILED),
+    "what may run twice failed there meanwhile: nothing there stops it": (
+        known(STARTED, HERE, replace(FAILED, policy=TWICE)),
         BACK,
         (do.FinishWorkload("Failed", "a"),),
     ),
@@ -156,8 +156,13 @@ LEFT_BEHIND: dict[str, tuple[JobState, Standing, Effects]] = {
         BACK,
         (do.RemoveRemote("a", "copy-a-1"),),
     ),
-    "it failed there, and no later attempt was bound": (
+    "it failed there, and no later attempt was bound: its lease was over": (
         known(local(), WAITING, FAILED),
+        BACK,
+        (do.RemoveRemote("a", "copy-a-1"),),
+    ),
+    "what may run twice failed there, and no later attempt was bound": (
+        known(local(), WAITING, replace(FAILED, policy=TWICE)),
         BACK,
         (do.SetSuspend(False), do.SyncStatus("a"), do.FinishWorkload("Failed", "a")),
     ),

@@ -186,6 +186,17 @@ def test_a_held_job_goes_on() -> None:
     assert write(batch_job.merge_status(now, ended))["completionTime"] == T2
 
 
+def test_what_is_about_to_end_is_not_shown() -> None:
+    """It cannot be taken back, and a job that is lost then is complete elsewhere."""
+    write = server_of_a_running_job()
+    failing = {"startTime": T1, "failed": 1, "terminating": 1, "conditions": true("FailureTarget")}
+    now = write(batch_job.merge_status({}, failing))
+    assert (now["failed"], now["terminating"], now.get("conditions")) == (1, 1, [])
+    done = true("SuccessCriteriaMet", "Complete")
+    ended = {"startTime": T1, "succeeded": 1, "completionTime": T2, "conditions": done}
+    assert batch_job.finished(write(batch_job.merge_status(now, ended))) == "Complete"
+
+
 def test_a_result_of_an_earlier_attempt() -> None:
     """It ended before the attempt started that is shown: no sooner than that, then."""
     write = server_of_a_running_job()

@@ -1,0 +1,95 @@
+"""Failures that may come from the end of a lease, and are no results then.
+
+At its deadline what runs on a cluster is killed, by its node guard if nobody else is left to stop
+it. Where the Job controller lives on, it counts that as a failure of the job, and a Job without
+retries has failed for nothing that it did. Nobody can tell afterwards what ended its pods, so a
+failure that becomes known while the lease may have ended does not count: the job leaves as one of
+a lost cluster does. One that was seen before is a result, and so is work that was completed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from federation.core import effects as do
+from federation.core.facts import JobState, Record, RemoteJob
+from federation.core.failover import OnDisconnect, Standing, Timings
+from federation.core.loss import given_up, standing_of
+from federation.core.reasons import Reason
+
+
+def mark(state: JobState, timings: Timings) -> JobState:
+    """Remember which failures became known while the lease of their cluster may have ended. It
+    stays so when that is back: its Lease shows nothing of it if it was not fenced.
+    """
+    marked = {
+        name: replace(copy, doubtful=True)
+        for name, copy in state.remotes.items()
+        if copy.finished == "Failed"
+        and not copy.doubtful
+        and _ends_with_lease(copy, standing_of(state, name), timings)
+    }
+    return replace(state, remotes={**state.remotes, **marked}) if marked else state
+
+
+def _ends_with_lease(copy: RemoteJob, standing: Standing, timings: Timings) -> bool:
+    """Whether what runs there may have been killed by now because no renewal came."""
+    match copy.policy:
+        case OnDisconnect.STOP:
+            return standing.lapsed
+        case OnDisconnect.KEEP if copy.rerun_after is not None:
+            return standing.lapsed and standing.silent >= copy.rerun_after - timings.renew
+        case _:
+            return False
+
+
+def doubted(state: JobState, copy: RemoteJob) -> bool:
+    """Whether a copy failed, and that does not count, or not yet: until a manager that has just
+    started has heard from the agent, it does not know for how long it was silent.
+    """
+    return copy.finished == "Failed" and (_certainly(state, copy) or _maybe(state, copy))
+
+
+def undecided(state: JobState, copy: RemoteJob) -> bool:
+    """Whether it is not known yet if the failure of a copy counts."""
+    return copy.finished == "Failed" and not _certainly(state, copy) and _maybe(state, copy)
+
+
+def _certainly(state: JobState, copy: RemoteJob) -> bool:
+    if copy.policy is OnDisconnect.DUPLICATE_OK:
+        return False
+    record, standing = state.record, standing_of(state, copy.cluster)
+    if copy.doubtful or (record is not None and record.life.evicted == Reason.CLUSTER_LOST):
+        return True
+    if copy.policy is OnDisconnect.KEEP:
+        return False
+    current = state.bound if copy is state.remote else None  # it may be adopted there already
+    epoch = max(copy.epoch, current.epoch if current else 0)
+    return standing.fenced_below > epoch
+
+
+def _maybe(state: JobState, copy: RemoteJob) -> bool:
+    stops = copy.policy is OnDisconnect.STOP
+    return stops and standing_of(state, copy.cluster).unheard
+
+
+def leaves(state: JobState, record: Record, copy: RemoteJob, timings: Timings) -> bool:
+    """Whether a job whose failure does not count may leave: its cluster is lost, or it is back, and
+    nothing of the job runs there.
+    """
+    if given_up(state, record, timings):
+        return True
+    standing = standing_of(state, copy.cluster)
+    pods = copy.status.get("active") or copy.status.get("terminating")
+    back = standing.present and standing.reachable and not standing.suspect
+    return back and not pods and not undecided(state, copy)
+
+
+def eviction(record: Record, copy: RemoteJob) -> do.Evict:
+    """Phase one of leaving: what people are told."""
+    text = (
+        f"attempt {copy.attempt} on cluster {copy.cluster} failed when the lease of that cluster"
+        " was ending or over, which kills what runs there: its failure does not count, the job"
+        " runs again"
+    )
+    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue)

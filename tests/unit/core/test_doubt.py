@@ -1,0 +1,164 @@
+"""A copy that failed about when the lease of its cluster ended: no result, and it runs again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from federation.core import effects as do
+from federation.core import events as on
+from federation.core.facts import JobState, RemoteJob
+from federation.core.failover import OnDisconnect, Standing
+from federation.core.lifecycle import step
+from federation.core.stay import LifeRules
+from tests.unit.core.build import behind, copy, local, record
+
+NOW = 1000.0
+RULES = LifeRules(behind)
+TWICE, KEEP = OnDisconnect.DUPLICATE_OK, OnDisconnect.KEEP
+
+STARTED = local(suspended=False, started=True)
+HERE = record("a", 1, admitted=True)
+FAILED = copy(suspended=False, finished="Failed")
+DONE = copy(suspended=False, finished="Complete")
+FINISHED = (do.FinishWorkload("Failed", "a"),)
+
+WELL = Standing("a", fenced_below=1, stopped_below=1)
+SUSPECT = replace(WELL, present=False, suspect=True, silent=60.0)
+LAPSED = replace(SUSPECT, silent=121.0, lapsed=True)
+BRAKE = replace(LAPSED, suspect=False, silent=0.0)
+STOPPED = replace(LAPSED, epoch=2, fenced_below=2, stopped_below=2, silent=181.0)
+BACK = replace(WELL, epoch=2, fenced_below=2, stopped_below=2)
+NEW_MANAGER = replace(WELL, unheard=True)
+
+
+def state(theirs: RemoteJob, **more: Any) -> JobState:
+    return JobState(local=STARTED, record=HERE, remotes={"a": theirs}, **more)
+
+
+def after(known: JobState, *standings: Standing) -> tuple[JobState, tuple[do.Effect, ...]]:
+    """The state after these were heard, one after the other, and what the last one asks for."""
+    effects: tuple[do.Effect, ...] = ()
+    for standing in standings:
+        known, effects = step(known, on.ClusterStood(standing), NOW, RULES)
+        if standing is not standings[-1]:
+            known = replace(known, busy=False)
+    return known, effects
+
+
+SEEN: dict[str, tuple[RemoteJob, tuple[Standing, ...], tuple[do.Effect, ...]]] = {
+    "the cluster is well": (FAILED, (WELL,), FINISHED),
+    "silent for a while: its lease holds": (FAILED, (SUSPECT,), FINISHED),
+    "the lease may be over: it waits": (FAILED, (LAPSED,), ()),
+    "the brake holds: it waits all the same": (FAILED, (BRAKE,), ()),
+    "it may run twice, and is never stopped": (replace(FAILED, policy=TWICE), (LAPSED,), FINISHED),
+    "keep without a limit is never stopped": (replace(FAILED, policy=KEEP), (LAPSED,), FINISHED),
+    "the limit of keep is not near": (
+        replace(FAILED, policy=KEEP, rerun_after=300.0),
+        (LAPSED,),
+        FINISHED,
+    ),
+    "the limit of keep may be over": (
+        replace(FAILED, policy=KEEP, rerun_after=300.0),
+        (replace(LAPSED, silent=281.0),),
+        (),
+    ),
+    "it was completed: that counts": (DONE, (LAPSED,), (do.FinishWorkload("Complete", "a"),)),
+    "a manager that has just started waits for a renewal": (FAILED, (NEW_MANAGER,), ()),
+    "that comes": (FAILED, (NEW_MANAGER, WELL), FINISHED),
+    "and does not come": (FAILED, (NEW_MANAGER, LAPSED), ()),
+    "nobody waits for that where nothing stops it": (
+        replace(FAILED, policy=KEEP),
+        (NEW_MANAGER,),
+        FINISHED,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_whether_a_failure_counts(name: str) -> None:
+    """By when it becomes known, and by what the policy lets happen at the end of the lease."""
+    theirs, standings, expected = SEEN[name]
+    assert after(state(theirs), *standings)[1] == expected
+
+
+LEAVING = {
+    "the cluster is lost": (LAPSED, STOPPED),
+    "it is back in the same epoch": (LAPSED, WELL),
+    "it is back, and the brake held meanwhile": (BRAKE, WELL),
+    "it is back in a new epoch": (LAPSED, BACK),
+    "it was seen to fail only when it was back from a fence": (BACK,),
+}
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_it_runs_again(name: str) -> None:
+    """Evicted as of a lost cluster, with the reason told; then it is queued, with the next attempt
+    to come, and its copy goes without a word about how it ended.
+    """
+    known, (evict,) = after(state(FAILED), *LEAVING[name])
+    assert isinstance(evict, do.Evict)
+    assert (evict.reason, evict.cause) == ("ClusterLost", "")
+    assert "attempt 1 on cluster a failed when the lease of that cluster was" in evict.message
+
+    evicted = replace(record("a", 1, version=30, admitted=True, evicted="ClusterLost"))
+    known, _ = step(known, on.RecordSeen(evicted), NOW, RULES)
+    known, effects = step(known, on.Done(), NOW, RULES)
+    assert effects[:2] == (do.SetSuspend(True), do.ResetStatus())
+    assert isinstance(effects[2], do.Unbind)
+
+    known, _ = step(known, on.LocalSeen(local(version=31)), NOW, RULES)
+    waiting = record(attempt=1, version=32, evicted="ClusterLost")
+    known, _ = step(known, on.RecordSeen(waiting), NOW, RULES)
+    known, _ = step(known, on.ClusterStood(BACK), NOW, RULES)
+    known, effects = step(known, on.Done(), NOW, RULES)
+    assert effects == (do.RemoveRemote("a", FAILED.uid),)
+
+
+def test_it_waits_for_its_other_pods() -> None:
+    """A Job that failed by one pod may not have ended the others yet."""
+    ending = replace(FAILED, status={"terminating": 1})
+    assert after(state(ending), LAPSED, WELL)[1] == ()
+
+
+def test_it_failed_after_it_was_adopted() -> None:
+    """The record is in the new epoch already, the copy not yet: it was seen to run after it."""
+    assert HERE.binding is not None
+    adopted = replace(HERE, binding=replace(HERE.binding, epoch=2))
+    assert after(replace(state(FAILED), record=adopted), BACK)[1] == FINISHED
+
+
+def test_the_failure_is_told_again() -> None:
+    """News of a copy that was doubted do not take the doubt away; another copy has none."""
+    known, _ = after(state(FAILED), LAPSED)
+    known = replace(known, standings={})
+    again = replace(FAILED, version=FAILED.version + 5)
+    known, _ = step(known, on.RemoteSeen(again), NOW, RULES)
+    assert known.remotes["a"].doubtful
+    other = replace(again, uid="another", version=FAILED.version + 6)
+    known, _ = step(known, on.RemoteSeen(other), NOW, RULES)
+    assert not known.remotes["a"].doubtful
+
+
+def test_a_stray_is_kept_until_its_failure_can_be_judged() -> None:
+    """It may be the result of a job that was to leave for another reason."""
+    leaving = record(attempt=1, evicted="Preempted")
+    known = JobState(local=local(), record=leaving, remotes={"a": FAILED}, queued=True)
+    known, effects = after(known, NEW_MANAGER)
+    assert not any(isinstance(effect, do.RemoveRemote) for effect in effects)
+    assert after(known, WELL)[1] == (
+        do.SetSuspend(False),
+        do.SyncStatus("a"),
+        do.FinishWorkload("Failed", "a"),
+    )
+
+
+def test_work_that_was_completed_elsewhere_counts_beside_it() -> None:
+    """A failure that does not count does not hide a result."""
+    there = record("b", 2, admitted=True)
+    second = copy("b", 2, suspended=False, finished="Failed", doubtful=True)
+    known = JobState(local=STARTED, record=there, remotes={"a": DONE, "b": second})
+    effects = step(known, on.Tick(), NOW, RULES)[1]
+    assert effects == (do.SyncStatus("a"), do.FinishWorkload("Complete", "a"))
