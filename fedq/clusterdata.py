@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.access import agent_access, cluster_registration, kubeconfig_secret
+from federation.api.epochs import epoch_of
 from federation.api.multikueue import MultiKueueCluster
-from federation.api.names import FEDQ_NAMESPACE, Mirror
+from federation.api.names import FEDQ_NAMESPACE
 from federation.edge.errors import Forbidden, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
@@ -57,7 +58,7 @@ async def read_situation(client: KubeClient, name: str, order: Order) -> Situati
         workloads,
         order,
         away=phase(cluster) in AWAY,
-        epoch=_epoch(lease),
+        epoch=epoch_of(lease) if lease else 0,
     )
     naming = [
         obj["metadata"]["name"] for obj in configs if name in (obj["spec"].get("clusters") or ())
@@ -84,12 +85,6 @@ async def _lease(client: KubeClient, name: str) -> Json | None:
         return await client.get(LEASES, name, FEDQ_NAMESPACE)
     except (NotFound, Forbidden):
         return None
-
-
-def _epoch(lease: Json | None) -> int:
-    notes = (lease or {"metadata": {}})["metadata"].get("annotations") or {}
-    text = notes.get(Mirror.EPOCH.value, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def registration(found: Situation) -> list[Json]:

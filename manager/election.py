@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from federation.api.meta import wire_micro_time
 from federation.api.names import FEDQ_NAMESPACE
 from federation.core.election import ElectionTimes, Seen, free_at, seen
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -151,7 +152,7 @@ class Election:
             self._lease = lease
 
     def _renewed(self, lease: Json | None) -> Json:
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = wire_micro_time(datetime.now(UTC))
         spec: Json = dict((lease or {}).get("spec") or {})
         if spec.get("holderIdentity") != self.identity:
             spec["acquireTime"] = now

@@ -6,11 +6,12 @@ never lowered.
 
 from __future__ import annotations
 
+from federation.api.epochs import read_epoch
 from federation.api.names import FEDQ_NAMESPACE
 from federation.api.policies.jobs import EPOCH_CONFIG_MAP
 from federation.edge.errors import AlreadyExists, Conflict, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import CONFIGMAPS, Json
+from federation.edge.resources import CONFIGMAPS
 
 ATTEMPTS = 5
 
@@ -39,15 +40,9 @@ class Epochs:
             body = {"metadata": meta, "data": {"epoch": str(epoch)}}
             await self._client.create(CONFIGMAPS, body)
             return epoch
-        known = _number(found)
+        known = read_epoch((found.get("data") or {}).get("epoch", ""))
         if known >= epoch:
             return known
         data = {**(found.get("data") or {}), "epoch": str(epoch)}
         await self._client.update(CONFIGMAPS, {**found, "data": data})
         return epoch
-
-
-def _number(obj: Json) -> int:
-    """The epoch in it; 0 if there is none that can be read."""
-    text = str((obj.get("data") or {}).get("epoch", ""))
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0

@@ -15,6 +15,8 @@ from typing import Any
 import structlog
 
 from federation.api import names
+from federation.api.epochs import read_epoch
+from federation.api.meta import wire_micro_time
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Mirror
 from federation.core.holding import Lease, Terms, terms
 from federation.edge.errors import ApiError, Conflict, NotFound, Unreachable
@@ -128,7 +130,7 @@ class Heartbeat:
         """The Lease as it is to be written. One that was made anew is in the epoch of the cluster
         at least, which cannot go back.
         """
-        moment = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        moment = wire_micro_time(datetime.now(UTC))
         spec = {**(lease.get("spec") or {}), "holderIdentity": self._holder, "renewTime": moment}
         meta = lease["metadata"]
         notes = {**(meta.get("annotations") or {}), Mirror.EPOCH.value: str(epoch)}
@@ -140,13 +142,14 @@ class Heartbeat:
         there is one that nobody can read: to take it for an old one would be to miss a fence.
         """
         text = str(_notes(lease).get(Mirror.EPOCH.value, "1"))
-        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        epoch = read_epoch(text)
+        if not epoch:
             raise ApiError(
                 f"{Mirror.EPOCH} on the Lease is {text[:40]!r}: it takes a whole number of up to"
                 " nine digits; the manager writes it anew, or somebody has to"
             )
         fenced = (lease.get("spec") or {}).get("holderIdentity") == FENCED
-        return max(int(text), self.lease.epoch + 1) if fenced else int(text)
+        return max(epoch, self.lease.epoch + 1) if fenced else epoch
 
     def _look_at_holder(self, lease: Json) -> None:
         """An agent takes the Lease from whoever has it when it starts, and never takes it back."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from federation.api.epochs import epoch_of
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Lease, Mirror
 from federation.core.failover import PROFILES, Timings
 from federation.core.health import Create, Fence
@@ -18,18 +19,16 @@ Json = dict[str, Any]
 API = "coordination.k8s.io/v1"
 LONGEST_S = 10**6
 """No time on a Lease is longer than this: more is nonsense."""
-MOST_EPOCHS = 2**31
 
 
 def lease_seen(obj: Json) -> LeaseSeen:
     """Read a Lease."""
     meta, spec = obj["metadata"], obj.get("spec") or {}
     notes = meta.get("annotations") or {}
-    epoch = _number(notes.get(Mirror.EPOCH.value))
     holder = str(spec.get("holderIdentity") or "")
     return LeaseSeen(
         version=int(meta["resourceVersion"]),
-        epoch=int(epoch) if epoch < MOST_EPOCHS else 0,
+        epoch=epoch_of(obj),
         fenced=holder == FENCED,
         holder=holder,
         renewed=str(spec.get("renewTime") or ""),

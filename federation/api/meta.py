@@ -131,3 +131,8 @@ class KubeObject(WireModel):
 def wire_time(moment: datetime) -> str:
     """An aware datetime as the API writes it: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def wire_micro_time(moment: datetime) -> str:
+    """An aware datetime as Leases have it (MicroTime): UTC, microseconds, `Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from federation.api.epochs import read_epoch
 from federation.api.names import Order
 
 GRACEFUL = "graceful"
@@ -36,8 +37,7 @@ def cluster_orders(obj: Mapping[str, Any]) -> ClusterOrders:
     cordon = notes.get(Order.CORDON.value, "")
     if Order.CORDON.value in notes or drain:
         cordon = cordon or "cordoned"
-    text = notes.get(Order.FENCE_CONFIRMED.value, "")
-    confirmed = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    confirmed = read_epoch(notes.get(Order.FENCE_CONFIRMED.value, ""))
     return ClusterOrders(cordon, drain if drain in (GRACEFUL, NOW) else "", confirmed)
 
 

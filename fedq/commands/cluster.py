@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from federation.api.names import FENCED, Mirror
+from federation.api.epochs import epoch_of
+from federation.api.names import FENCED
 from federation.api.names import Order as Note
 from federation.api.orders import GRACEFUL, NOW, cluster_orders
 from federation.edge.resources import MULTIKUEUE_CLUSTERS
@@ -274,11 +275,10 @@ def _jobs(count: int) -> str:
 
 def _fenced_epoch(found: Situation) -> int:
     """The epoch that began with the fence. Raises CommandError if the cluster is not fenced."""
-    lease = found.lease or {"metadata": {}, "spec": {}}
-    holder = (lease.get("spec") or {}).get("holderIdentity") or ""
-    text = (lease["metadata"].get("annotations") or {}).get(Mirror.EPOCH.value, "")
-    if holder == FENCED and text.isascii() and text.isdigit():
-        return int(text)
+    lease = found.lease or {"metadata": {}}
+    holder, epoch = (lease.get("spec") or {}).get("holderIdentity"), epoch_of(lease)
+    if holder == FENCED and epoch:
+        return epoch
     where = phase(found.cluster) or "Unknown"
     fedq = (found.cluster.get("status") or {}).get("fedq") or {}
     upcoming = f" Next: {fedq['next']}" if fedq.get("next") else ""
