@@ -35,8 +35,8 @@ lint: $(READY) ## Style, format, types, import contracts.
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-unit: $(READY) ## The tests that need no control plane.
-	@$(BIN)/python -m pytest tests/unit tests/contract -m 'not rig' $(ARGS)
+unit: $(READY) ## The tests that need no control plane and no patience.
+	@$(BIN)/python -m pytest tests/unit tests/contract -m 'not rig and not slow' $(ARGS)
 
 binaries: $(READY) ## Find the programs of the control planes, or build them with progress.
 	@$(BIN)/fedq rig binaries >&2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import gc
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -17,6 +17,7 @@ from bench.dst.run import Outcome, run_seed
 
 CHUNK = 5
 ADDR_NO_RANDOMIZE = 0x0040000
+PR_SET_PDEATHSIG = 1
 
 
 def _seeds(text: str) -> range:
@@ -24,19 +25,20 @@ def _seeds(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def _one(seed: int) -> Outcome:
-    gc.disable()  # what a seed leaves is collected at once, after it
-    outcome = run_seed(seed)
-    gc.collect()
-    return outcome
-
-
 def _outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
     if jobs == 1:
-        yield from map(_one, seeds)
+        yield from map(run_seed, seeds)
         return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(_one, seeds, chunksize=CHUNK)
+    with ProcessPoolExecutor(jobs, initializer=_end_with_parent, initargs=(os.getpid(),)) as pool:
+        yield from pool.map(run_seed, seeds, chunksize=CHUNK)
+
+
+def _end_with_parent(parent: int) -> None:
+    """A process of the pool would wait for ever for one that was killed."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _fix_order() -> None:
