@@ -20,7 +20,7 @@ class LocalRuntime:
     problem = ""
 
     def __init__(self) -> None:
-        self._handles: set[_TaskHandle] = set()
+        self._handles: set[TaskHandle] = set()
 
     async def start(self, spec: ClusterSpec) -> WorkerHandle:
         """See Runtime."""
@@ -29,7 +29,7 @@ class LocalRuntime:
             worker = ClusterWorker(spec)
             return worker, asyncio.create_task(worker.run(), name=f"cluster-worker/{spec.name}")
 
-        handle = _TaskHandle(*begin(), begin)
+        handle = TaskHandle(*begin(), begin)
         self._handles = {known for known in self._handles if not known.stopped} | {handle}
         return handle
 
@@ -39,7 +39,11 @@ class LocalRuntime:
         self._handles.clear()
 
 
-class _TaskHandle:
+class TaskHandle:
+    """A worker and the task that runs it. `again` makes both anew; without it a worker that a bug
+    has ended stays as it is.
+    """
+
     def __init__(
         self,
         worker: ClusterWorker,

@@ -17,7 +17,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
-from manager.local_runtime import _TaskHandle
+from manager.local_runtime import TaskHandle
 from manager.protocol import ClusterSpec, WorkerHandle
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.links import Link
@@ -131,7 +131,7 @@ class SimRuntime:
         worker = ClusterWorker(spec, _client(self._links[spec.name], spec.name))
         task = asyncio.create_task(worker.run())
         self._tasks.append(task)
-        return _TaskHandle(worker, task)
+        return TaskHandle(worker, task)
 
     async def aclose(self) -> None:
         """See Runtime."""

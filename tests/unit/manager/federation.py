@@ -25,7 +25,7 @@ from federation.edge.resources import (
 from federation.jobs import batch_job
 from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
-from manager.local_runtime import _TaskHandle
+from manager.local_runtime import TaskHandle
 from manager.protocol import ClusterSpec, WorkerHandle
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import Breakable, stop, until
@@ -51,7 +51,7 @@ class FakeRuntime:
         worker = ClusterWorker(spec, client)
         task = asyncio.create_task(worker.run())
         self.tasks.append(task)
-        return _TaskHandle(worker, task)
+        return TaskHandle(worker, task)
 
     async def aclose(self) -> None:
         await stop(self.tasks)

@@ -21,7 +21,7 @@ from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import CLUSTER_QUEUES, JOBS
 from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
-from manager.local_runtime import _TaskHandle
+from manager.local_runtime import TaskHandle
 from manager.protocol import ClusterSpec, WorkerHandle
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.federation import ORIGIN, Federation
@@ -117,7 +117,7 @@ class Runtime:
         line = Line(self._fed.workers[spec.name].fake, self._frozen, "worker")
         worker = ClusterWorker(spec, KubeClient(Endpoint("https://fake"), transport=line))
         self.tasks.append(asyncio.create_task(worker.run()))
-        return _TaskHandle(worker, self.tasks[-1])
+        return TaskHandle(worker, self.tasks[-1])
 
     async def aclose(self) -> None:
         await end(*self.tasks)
