@@ -11,7 +11,10 @@ import signal
 import sys
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from federation.edge.configuration_file import ConfigurationFileError, configured
+from federation.edge.environment import complaint
 from federation.edge.services import run_program
 from federation.edge.telemetry import configure_logging
 from federation.edge.web import app, serve
@@ -41,12 +44,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="manager", description="The manager of the federation.")
     parser.add_argument("--config", type=Path, metavar="FILE", help="a Configuration (YAML)")
     arguments = parser.parse_args()
-    settings = ManagerSettings()
-    configure_logging(settings.log_level)
     try:
+        settings = ManagerSettings()
+        configure_logging(settings.log_level)
         policies = configured(arguments.config)
         replica = Replica(settings, policies, settings.timings())
         settings.election()
+    except ValidationError as error:
+        text = f"the manager cannot use these settings in its environment: {complaint(error)}"
+        print(text, file=sys.stderr)  # noqa: T201  (a person reads it)
+        return 2
     except (ConfigurationFileError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201  (a person reads it)
         return 2

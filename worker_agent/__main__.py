@@ -21,6 +21,7 @@ from federation.api.names import Label
 from federation.edge.catalog import Catalog
 from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.configuration_file import ConfigurationFileError, configured
+from federation.edge.environment import complaint
 from federation.edge.informer import Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
@@ -183,8 +184,8 @@ def main() -> int:
         configure_logging(settings.log_level)
         rules = _rules(settings, arguments.config)
     except ValidationError as error:
-        wrong = "; ".join(f"FEDQ_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
-        print(f"the agent needs these settings in its environment: {wrong}", file=sys.stderr)  # noqa: T201  (before logging is set up)
+        text = f"the agent needs these settings in its environment: {complaint(error)}"
+        print(text, file=sys.stderr)  # noqa: T201  (before logging is set up)
         return 2
     except ConfigurationFileError as error:
         print(error, file=sys.stderr)  # noqa: T201  (a person reads it)

@@ -7,6 +7,7 @@ that goes on while the machine sleeps: only the rates of the clocks matter.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -71,6 +72,8 @@ class Timings:
     def problem(self) -> str:
         """Why these times keep no promise, with the numbers; '' if they do."""
         times = (self.renew, self.suspect, self.lease, self.kill, self.rerun, self.tick)
+        if not all(map(math.isfinite, (*times, self.recover))):
+            return "all times have to be numbers of seconds that come to an end"
         if min(times) <= 0 or self.recover < 0:
             return "all times have to be above 0 (the time to recover may be 0)"
         if not 0 <= self.rate < 0.1:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from federation.core.failover import DEFAULT, FAST
+from manager.__main__ import main
 from manager.clock import Clock, Dial
 from manager.settings import ManagerSettings
 
@@ -39,20 +39,48 @@ def test_single_times(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (timings.kill, timings.rerun, timings.recover) == (20, 100, 3)
 
 
-def test_times_that_keep_no_promise_are_refused() -> None:
+def test_times_that_keep_no_promise_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The manager does not start, and says which numbers do not fit."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "manager"],
-        env={"FEDQ_LEASE_S": "150", "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    monkeypatch.setenv("FEDQ_LEASE_S", "150")
+    monkeypatch.setattr(sys, "argv", ["manager"])
 
-    assert ended.returncode == 2
-    assert "180 s" in ended.stderr
-    assert "(150 + 1 + 45) * 1.0020 = 196.4 s" in ended.stderr
+    assert main() == 2
+    told = capsys.readouterr().err
+    assert "180 s" in told
+    assert "(150 + 1 + 45) * 1.0020 = 196.4 s" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("FEDQ_LEASE_S", "2 min", "FEDQ_LEASE_S: Input should be a valid number"),
+        ("FEDQ_LEASE_S", "inf", "the times of failover do not fit together: all times have"),
+        (
+            "FEDQ_SUSPECT_S",
+            "nan",
+            "the times of failover do not fit together: all times have",
+        ),
+        ("FEDQ_FAILOVER_PROFILE", "slow", "FEDQ_FAILOVER_PROFILE: Input should be 'default' or"),
+        ("FEDQ_LEADER_ELECT", "maybe", "FEDQ_LEADER_ELECT: Input should be a valid boolean"),
+    ],
+)
+def test_settings_that_are_none(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    value: str,
+    said: str,
+) -> None:
+    """One sentence with the variable and what stands there, and the exit code of a bad setting."""
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["manager"])
+
+    assert main() == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
 
 
 def test_a_reading_is_shown_as_the_same_time_until_the_clock_is_set() -> None:
