@@ -10,7 +10,7 @@ import pytest
 
 from fedq.drill.cases.table import DRILLS, find
 from fedq.drill.history import Submitted, check
-from fedq.drill.judge import TOGETHER, reruns, stopped
+from fedq.drill.judge import TOGETHER, reruns, stale, stopped
 from fedq.drill.picture import page, svg
 from fedq.drill.records import Kind, Record, Subject
 from fedq.drill.report import as_json, as_text
@@ -176,3 +176,31 @@ def test_drills_are_found_by_name_and_number() -> None:
     assert len({drill.name for drill in DRILLS}) == len(DRILLS)
     numbers = [drill.number for drill in DRILLS if drill.number]
     assert len(set(numbers)) == len(numbers)
+
+
+def test_a_commit_is_stale_only_if_it_began_after_a_later_attempt_had_claimed_the_token() -> None:
+    """Of the same job; one that began before may end later, and the store decides it."""
+
+    def record(kind: Kind, job: str, attempt: int, at: float) -> Record:
+        return Record(kind, Subject(job, attempt, f"{job}-{attempt}", "west"), at)
+
+    late = record(Kind.COMMITTED, "a", 1, 12)
+    records = [
+        record(Kind.CLAIMED, "a", 1, 1),
+        record(Kind.COMMITTED, "a", 1, 9),
+        record(Kind.CLAIMED, "a", 2, 10),
+        record(Kind.COMMITTED, "a", 2, 11),
+        record(Kind.COMMITTED, "b", 1, 12),
+        late,
+    ]
+    assert stale(records, Kind.COMMITTED) == [late]
+
+
+def test_what_has_to_be_known_beside_the_outcome_is_told_everywhere() -> None:
+    """In text, JSON and HTML; it changes no outcome."""
+    result = Result("d", "10", "shows", Outcome.PASSED, remarks=["a tick of the guard"])
+    assert "passed (see note)" in as_text([result])
+    assert "note: a tick of the guard" in as_text([result])
+    found = json.loads(as_json([result]))["drills"][0]
+    assert (found["outcome"], found["remarks"]) == ("passed", ["a tick of the guard"])
+    assert "a tick of the guard" in page([result])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fedq.drill.judge import stale
 from fedq.drill.records import PAUSE, Kind, Record, parse
 from fedq.drill.runs import runs
 from fedq.rig.pods import process
@@ -185,3 +186,28 @@ async def test_of_a_process_that_never_wrote_anything_nothing_is_noted(file: Pat
     assert Handle(2**22 + 1, 1, file).exit_code() == KILLED
     await Handle(2**22 + 1, 1, file).gone()
     assert Handle.find(file) is None
+
+
+async def test_what_it_commits_is_refused_once_a_later_attempt_has_claimed_the_token(
+    started: list[Handle], tmp_path: Path
+) -> None:
+    """It says so and goes on; the later one commits."""
+    old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    env = {"FEDQ_CHECKPOINTS": str(tmp_path / "store"), "FEDQ_JOB_UID": "j"}
+
+    def attempt(number: int) -> Plan:
+        about = {**ABOUT, "attempt": number}
+        return Plan("p", "ns/p", {**env, "FEDQ_ATTEMPT": str(number)}, about, 60, 0, "0")
+
+    def kinds(file: Path) -> list[Kind]:
+        return [record.kind for record in history(file)]
+
+    first = await start(started, old, attempt(1))
+    assert await asyncio.to_thread(wait_until, lambda: Kind.COMMITTED in kinds(old), PATIENCE)
+    await start(started, new, attempt(2))
+    assert await asyncio.to_thread(wait_until, lambda: Kind.COMMITTED in kinds(new), PATIENCE)
+    assert await asyncio.to_thread(wait_until, lambda: Kind.REFUSED in kinds(old), PATIENCE)
+    assert first.alive
+    records = [*history(old), *history(new)]
+    assert not stale(records, Kind.COMMITTED)
+    assert {record.subject.attempt for record in stale(records, Kind.REFUSED)} == {1}
