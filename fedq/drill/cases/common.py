@@ -27,11 +27,11 @@ async def start_on_one(ground: Ground, plans: list[Plan]) -> tuple[str, list[str
     return victim, names
 
 
-def duration(ground: Ground) -> float:
-    """How long a cut lasts that has to outlive every timer."""
+def duration(ground: Ground, at_least: float = 0.0) -> float:
+    """How long a cut lasts that has to outlive every timer, in seconds."""
     if ground.conditions.endurance:
         return ENDURANCE_S
-    return max(longest(ground.timings), 150.0 if ground.conditions.profile == "fast" else 0.0)
+    return max(longest(ground.timings), at_least)
 
 
 def expect_others_well(ground: Ground) -> None:

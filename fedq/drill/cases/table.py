@@ -104,7 +104,7 @@ DRILLS: tuple[Drill, ...] = (
     Drill(
         "clock-rate",
         "12",
-        "Clocks run at different speeds for hours: in the simulation",
+        "Clocks run at different speeds: in the simulation",
         simulated.clock_rate,
         lasts=lambda timings: 120.0,
     ),
@@ -200,6 +200,7 @@ DRILLS: tuple[Drill, ...] = (
         "",
         "A second agent runs for the same cluster: every job is started once",
         odd_links.two_agents,
+        lasts=lambda timings: 110.0,
     ),
     Drill(
         "peer-faults",

@@ -8,10 +8,13 @@ from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
 from fedq.drill.timeline import What
 
+PARTITION_S = 150.0
+"""A cut by which others are compared lasts that long at least."""
+
 
 async def worker_partition(ground: Ground) -> None:
     """Cut both ways; policy stop."""
-    await _cut_with_stop(ground, Way.BOTH)
+    await _cut_with_stop(ground, Way.BOTH, PARTITION_S)
 
 
 async def one_way_cut(ground: Ground) -> None:
@@ -19,8 +22,8 @@ async def one_way_cut(ground: Ground) -> None:
     await _cut_with_stop(ground, Way.TO_WORKER)
 
 
-async def _cut_with_stop(ground: Ground, way: Way) -> None:
-    times, lasts = ground.timings, duration(ground)
+async def _cut_with_stop(ground: Ground, way: Way, at_least: float = 0.0) -> None:
+    times, lasts = ground.timings, duration(ground, at_least)
     runs_for = lasts - times.rerun + 30  # what runs again still runs when the link is mended
     plans = [
         Plan(4, runs_for, prefix="polite"),
