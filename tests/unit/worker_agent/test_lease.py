@@ -482,6 +482,35 @@ async def test_the_order_of_a_takeover() -> None:
     assert (report["status"]["inventoryEpoch"], report["status"]["tier"]) == (4, "A")
 
 
+async def test_a_takeover_waits_for_what_is_being_written() -> None:
+    """A start that was sent before the fence was heard of is over when the report is written."""
+    worker = Worker()
+    worker.fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
+    async with worker.running() as agent:
+        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
+        reporter = Reporter(client, agent.state.catalog, agent, "a")
+        agent.quotas_changed()
+        slow, start = asyncio.Event(), agent.state.api.start
+
+        async def late(*arguments: Any) -> None:
+            await slow.wait()
+            await start(*arguments)
+
+        agent.state.api.start = late  # type: ignore[method-assign]
+        worker.add(mirrored("a"))
+        uid = worker.get("a")["metadata"]["uid"]
+        await until(lambda: agent.state.busy(uid))
+        task = asyncio.create_task(Takeover(Epochs(client), agent, reporter)(4))
+        await until(lambda: worker.fake.items(CONFIGMAPS))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not worker.fake.items(WORKER_REPORTS)
+        slow.set()
+        assert await task == 4
+        assert worker.started("a")
+        assert status_of_report(worker)["inventoryEpoch"] == 4
+
+
 # The thread
 
 
