@@ -304,6 +304,10 @@ class Controller:
         key, version = ObjectKey(meta["namespace"], meta["name"]), int(meta["resourceVersion"])
         self._job_gone(key, meta["uid"], version)
 
+    def job_gone(self, key: ObjectKey, uid: str) -> None:
+        """A local Job is known not to exist any more."""
+        self._job_gone(key, uid, FOR_EVER)
+
     def _job_gone(self, key: ObjectKey, uid: str, version: int) -> None:
         self._deleted_jobs.note(uid, version)
         if self._jobs.get(key) == uid:

@@ -245,15 +245,18 @@ class EffectRunner:
         self._controller.see_workload(created)
 
     async def _delete_job(self, local: LocalJob) -> None:
-        """As it was decided on: somebody may release it at this moment. The watch tells when it is
-        gone.
-        """
+        """As it was decided on: somebody may release it at this moment."""
         namespace, name = local.key
+        left: Json = {}
         with contextlib.suppress(NotFound):
-            await self._client.delete(
+            left = await self._client.delete(
                 JOBS, name, namespace, uid=local.uid, resource_version=str(local.version)
             )
         log.info("job.expired", job=str(local.key))
+        if left.get("kind") == "Job":  # something holds it yet
+            self._controller.see_job(left)
+        else:
+            self._controller.job_gone(local.key, local.uid)
 
     async def _delete_workload(self, state: JobState) -> None:
         record = state.record
