@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from federation.api.names import KUEUE_API, Label
+from federation.api.names import Label
+from fedq.queue_manifests import queue_manifests
 from fedq.rig.rig import Rig
 from fedq.stack import Stack
 
@@ -40,31 +41,7 @@ def rigged(workers: int, home: Path | None = None) -> Iterator[Stack]:
 
 def queues() -> list[Json]:
     """A namespace with one queue; per cluster, so the global budget is that of the workers."""
-    quota = [{"name": "cpu", "nominalQuota": 1000}, {"name": "nvidia.com/gpu", "nominalQuota": 32}]
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {"apiVersion": KUEUE_API, "kind": "ResourceFlavor", "metadata": {"name": "default"}},
-        {
-            "apiVersion": KUEUE_API,
-            "kind": "ClusterQueue",
-            "metadata": {"name": QUEUE},
-            "spec": {
-                "namespaceSelector": {},
-                "resourceGroups": [
-                    {
-                        "coveredResources": ["cpu", "nvidia.com/gpu"],
-                        "flavors": [{"name": "default", "resources": quota}],
-                    }
-                ],
-            },
-        },
-        {
-            "apiVersion": KUEUE_API,
-            "kind": "LocalQueue",
-            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
-            "spec": {"clusterQueue": QUEUE},
-        },
-    ]
+    return queue_manifests(QUEUE, NAMESPACE, {"cpu": "1000", "nvidia.com/gpu": "32"})
 
 
 def job(name: str, seconds: float) -> Json:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.names import KUEUE_API, Label
+from fedq.queue_manifests import queue_manifests
 
 Json = dict[str, Any]
 
@@ -84,28 +85,8 @@ def cards_per_worker(jobs: list[DemoJob], workers: int) -> int:
 
 def queues(cards: int) -> list[Json]:
     """Namespace, flavor, ClusterQueue and LocalQueue with a quota of `cards` cards."""
-    amounts = {"cpu": str(cards), "memory": f"{cards}Gi", GPU: str(cards)}
-    quotas = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]
-    group = {
-        "coveredResources": list(amounts),
-        "flavors": [{"name": "default", "resources": quotas}],
-    }
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {"apiVersion": KUEUE_API, "kind": "ResourceFlavor", "metadata": {"name": "default"}},
-        {
-            "apiVersion": KUEUE_API,
-            "kind": "ClusterQueue",
-            "metadata": {"name": QUEUE},
-            "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
-        },
-        {
-            "apiVersion": KUEUE_API,
-            "kind": "LocalQueue",
-            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
-            "spec": {"clusterQueue": QUEUE},
-        },
-    ]
+    quotas = {"cpu": str(cards), "memory": f"{cards}Gi", GPU: str(cards)}
+    return queue_manifests(QUEUE, NAMESPACE, quotas)
 
 
 def priority_classes() -> list[Json]:

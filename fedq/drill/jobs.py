@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.names import KUEUE_API, KUEUE_GROUP, Controller, Label, Option
+from fedq.queue_manifests import queue_manifests
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -133,30 +134,6 @@ def queues(name: str, cards: int) -> list[Json]:
     """Namespace, flavor, ClusterQueue and LocalQueue called `name`, with `cards` cards, and with
     twice as many cores.
     """
-    amounts = {"cpu": 2 * cards, "memory": f"{2 * cards}Gi", GPU: cards}
-    quotas = [{"name": key, "nominalQuota": str(amount)} for key, amount in amounts.items()]
-    group = {
-        "coveredResources": list(amounts),
-        "flavors": [{"name": "default", "resources": quotas}],
-    }
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
-        {"apiVersion": KUEUE_API, "kind": "ResourceFlavor", "metadata": {"name": "default"}},
-        {
-            "apiVersion": KUEUE_API,
-            "kind": "ClusterQueue",
-            "metadata": {"name": name},
-            # By which the order can be judged: BestEffortFIFO lets one pass that fits just then.
-            "spec": {
-                "queueingStrategy": "StrictFIFO",
-                "namespaceSelector": {},
-                "resourceGroups": [group],
-            },
-        },
-        {
-            "apiVersion": KUEUE_API,
-            "kind": "LocalQueue",
-            "metadata": {"name": name, "namespace": name},
-            "spec": {"clusterQueue": name},
-        },
-    ]
+    quotas = {"cpu": str(2 * cards), "memory": f"{2 * cards}Gi", GPU: str(cards)}
+    # By which the order can be judged: BestEffortFIFO lets one pass that fits just then.
+    return queue_manifests(name, name, quotas, queueingStrategy="StrictFIFO")
