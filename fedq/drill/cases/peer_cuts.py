@@ -132,7 +132,7 @@ async def e6_silent(ground: Ground) -> str:
 
 async def e8_deleted(ground: Ground) -> str:
     """A job is deleted while its worker is cut off."""
-    victim, names = await start_on_one(ground, [Plan(3, 120, prefix="deleted")])
+    victim, names = await start_on_one(ground, [Plan(3, 60, prefix="deleted")])
     async with ground.cut(victim):
         await ground.past(5)
         await ground.management.delete(JOBS, names[0], ground.namespace)
