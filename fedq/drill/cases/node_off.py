@@ -40,9 +40,9 @@ async def power_off(ground: Ground) -> None:
     for node in sorted(off):
         await client.delete(NODES, node)
     await ground.past(15)
-    for node in kept:
-        meta = {key: node["metadata"].get(key) for key in ("name", "labels", "annotations")}
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": node["status"]}
+    for gone in kept:
+        meta = {key: gone["metadata"].get(key) for key in ("name", "labels", "annotations")}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": gone["status"]}
         await client.create(NODES, body)
     ground.heal("they are back")
     await ground.complete(names, 180)
