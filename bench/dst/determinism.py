@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -42,8 +43,8 @@ def deterministic(loop: VirtualLoop, seed: int) -> Iterator[None]:
         def now(cls, tz: real.tzinfo | None = None) -> Any:
             return real.datetime.fromtimestamp(loop.wall(), tz)
 
-    def timing() -> informer.Timing:
-        return _TIMING(clock=loop.time, rng=Seeded())
+    def timing(**more: Any) -> informer.Timing:
+        return replace(_TIMING(**more), clock=loop.time, rng=Seeded())
 
     def reading(clock: int) -> float:
         return loop.wall() if clock == time.CLOCK_REALTIME else loop.time()
@@ -61,15 +62,18 @@ def deterministic(loop: VirtualLoop, seed: int) -> Iterator[None]:
         enter(mock.patch.object(time, "clock_gettime", reading))
         enter(mock.patch.object(uuid, "uuid4", uuid4))
         enter(mock.patch.object(random, "Random", Seeded))
-        enter(mock.patch.object(informer, "Timing", timing))
         for module in (kube, kube_api, links):
             enter(mock.patch.object(module, "httpx", light))
         enter(mock.patch.object(queue_status, "EVERY_S", QUEUE_STATUS_S))
         enter(mock.patch.object(clusters, "STATUS_S", CLUSTER_STATUS_S))
         enter(mock.patch.object(services, "exit_soon", stay))
-        for name, module in list(sys.modules.items()):
-            if name.startswith(_PROGRAMS) and getattr(module, "datetime", None) is real.datetime:
-                enter(mock.patch.object(module, "datetime", Moment))
+        for name, program in list(sys.modules.items()):
+            if not name.startswith(_PROGRAMS):
+                continue
+            if getattr(program, "datetime", None) is real.datetime:
+                enter(mock.patch.object(program, "datetime", Moment))
+            if getattr(program, "Timing", None) is _TIMING:
+                enter(mock.patch.object(program, "Timing", timing))
         yield
 
 

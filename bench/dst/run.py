@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections import Counter
 from collections.abc import Callable, MutableMapping
@@ -59,6 +60,8 @@ def run_seed(
     faults: both are for tests of the checks.
     """
     loop = VirtualLoop()
+    collects = gc.isenabled()
+    gc.disable()  # what it finds to close, and when, depends on what ran before
     try:
         with deterministic(loop, seed):
             world = World(loop, seed, traced=traced)
@@ -75,6 +78,9 @@ def run_seed(
         return Outcome(seed, world.violations, world.notes, loop.now, loop.rounds, _reached(world))
     finally:
         loop.close()
+        gc.collect()
+        if collects:
+            gc.enable()
 
 
 def _reached(world: World) -> Counter[str]:
