@@ -12,11 +12,12 @@ from federation.api.names import ConditionType
 from federation.api.orders import cluster_orders
 from federation.core.facts import Binding
 from federation.core.failover import OnDisconnect
+from federation.core.health import Phase
 from fedq.jobview import JobState, JobView, job_view
 
 Json = dict[str, Any]
 
-AWAY = ("Suspect", "Fenced", "Lost")
+AWAY = (Phase.SUSPECT, Phase.FENCED, Phase.LOST)
 """Phases of a cluster whose agent does not renew its Lease."""
 
 

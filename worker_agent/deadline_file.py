@@ -13,7 +13,8 @@ from pathlib import Path
 
 import structlog
 
-from federation.core.holding import LONGEST, Lease, Tenure
+from federation.core.failover import LONGEST
+from federation.core.holding import Lease, Tenure
 from federation.edge.files import write_atomic
 
 log = structlog.get_logger(__name__)

@@ -81,8 +81,7 @@ def leaves(state: JobState, record: Record, copy: RemoteJob, timings: Timings) -
         return True
     standing = standing_of(state, copy.cluster)
     pods = copy.status.get("active") or copy.status.get("terminating")
-    back = standing.present and standing.reachable and not standing.suspect
-    return back and not pods and not undecided(state, copy)
+    return standing.well and not pods and not undecided(state, copy)
 
 
 def eviction(record: Record, copy: RemoteJob) -> do.Evict:

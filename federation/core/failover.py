@@ -11,6 +11,9 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+LONGEST = 86_400.0
+"""No lease is believed to hold longer than a day: nobody waits so long before a re-run."""
+
 
 class OnDisconnect(StrEnum):
     """What happens to a job whose cluster is lost (value of `fedq.io/on-disconnect`)."""
@@ -58,11 +61,6 @@ class Timings:
         """How much longer one clock may take than the other for the same time: (1+r)/(1-r)."""
         return (1 + self.rate) / (1 - self.rate)
 
-    @property
-    def fence_after(self) -> float:
-        """The earliest fence after the last renewal that was seen: L_W(1+r)/(1-r)."""
-        return self.lease * self.skew
-
     def bound(self, lease: float | None = None) -> float:
         """When all that stops at the end of a lease is gone, counted from the last renewal seen:
         (L_W + d + K)(1+r)/(1-r). `lease` stands in for L_W where a job has one of its own.
@@ -80,7 +78,7 @@ class Timings:
             return (
                 f"the bound on the error of a clock's rate is {self.rate:g}: below 0.1 makes sense"
             )
-        if self.lease != int(self.lease) or self.lease > 86_400:
+        if self.lease != int(self.lease) or self.lease > LONGEST:
             return f"the lease (L_W) is {self.lease:g} s: whole seconds make sense, up to a day"
         if self.renew >= self.suspect:
             return (
@@ -137,3 +135,8 @@ class Standing:
     reachable: bool = True
     lapsed: bool = False
     unheard: bool = False
+
+    @property
+    def well(self) -> bool:
+        """Whether its agent follows what is decided, and the manager can do something there."""
+        return self.present and self.reachable and not self.suspect

@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from federation.core.failover import DEFAULT, OnDisconnect
+from federation.core.failover import DEFAULT, LONGEST, OnDisconnect
 
 NEVER = math.inf
-LONGEST = 86_400.0
-"""No lease is believed to hold longer than a day: nobody waits so long before a re-run."""
 SHORTEST_PERIOD = 0.2
 
 

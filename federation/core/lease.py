@@ -163,9 +163,7 @@ def _held(old: Watch, new: Watch, now: float, timings: Timings, *, own: bool) ->
     if before is not None and not renewal:
         renewal = (before.holder, before.renewed) != (seen.holder, seen.renewed)
     if not own:
-        new = replace(new, counted_from=now)
-    if not own:
-        new = replace(new, lease=_under(old, seen, renewal=renewal))
+        new = replace(new, counted_from=now, lease=_under(old, seen, renewal=renewal))
     if renewal:
         new = replace(new, renew=seen.renew)
     if not renewal or own:

@@ -29,8 +29,8 @@ def move(state: JobState, record: Record) -> tuple[do.Effect, ...]:
 
 def _problem(state: JobState, target: str) -> str:
     if target not in state.standings:
-        return f"{_CANNOT} {target}: there is no such cluster"
-    standing = standing_of(state, target)
-    if not standing.present or standing.suspect or not standing.reachable:
+        # Short enough to be told whole: what was told is compared with what is to be told.
+        return f"{_CANNOT} {target[:253]}: there is no such cluster"
+    if not standing_of(state, target).well:
         return f"{_CANNOT} {target} now: that cluster is in trouble itself"
     return ""

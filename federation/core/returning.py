@@ -63,10 +63,9 @@ def retakable(state: JobState) -> RemoteJob | None:
         return None
     for copy in strays(state):
         standing = standing_of(state, copy.cluster)
-        there = standing.present and standing.reachable and not standing.suspect
         dead = standing.confirmed_below > copy.epoch
         runs = copy.running and not (copy.terminating or copy.refused)
-        if copy.attempt == record.attempt and there and runs and not dead:
+        if copy.attempt == record.attempt and standing.well and runs and not dead:
             return copy if copy.policy is OnDisconnect.DUPLICATE_OK else None
     return None
 

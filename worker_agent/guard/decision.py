@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from federation.core.failover import OnDisconnect
-from federation.core.holding import LONGEST, NEVER
+from federation.core.failover import LONGEST, OnDisconnect
+from federation.core.holding import NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.core.failover import DEFAULT, FAST, OnDisconnect, Timings
-from federation.core.holding import LONGEST, NEVER, Lease, Terms, terms, unlimited
+from federation.core.failover import DEFAULT, FAST, LONGEST, OnDisconnect, Timings
+from federation.core.holding import NEVER, Lease, Terms, terms, unlimited
 
 STOP, KEEP, TWICE = OnDisconnect.STOP, OnDisconnect.KEEP, OnDisconnect.DUPLICATE_OK
 GIVEN = Terms(renew=5.0, lease=30.0, kill=45.0)

@@ -116,7 +116,7 @@ def test_the_longer_lease_counts_until_a_renewal_under_the_new_one() -> None:
     assert old.fence_s(FAST) == pytest.approx(120.24, abs=0.01)
     assert lowered.fence_s(FAST) == pytest.approx(120.24, abs=0.01)
     assert lowered.gone_s(FAST) == pytest.approx(166.3, abs=0.1)
-    assert (renewed.fence_s(FAST), renewed.gone_s(FAST)) == (FAST.fence_after, FAST.rerun)
+    assert (renewed.fence_s(FAST), renewed.gone_s(FAST)) == (FAST.lease * FAST.skew, FAST.rerun)
 
 
 def test_a_lease_that_was_shortened_just_before_a_restart() -> None:
@@ -350,7 +350,7 @@ def test_a_cut_is_found_out_in_time(rates: tuple[float, float], timings: Timings
         fenced_at = fenced_at or (play.true if play.fences else 0.0)
         stopped_at = play.true if play.manager.watch.stopped_below == 2 else 0.0
 
-    assert timings.lease <= fenced_at <= timings.fence_after * 1.002 + 1
+    assert timings.lease <= fenced_at <= timings.lease * timings.skew * 1.002 + 1
     assert stopped_at <= timings.rerun * 1.002 + 1
     assert play.fences == [(1, Cause.SILENT)]
 

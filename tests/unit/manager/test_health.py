@@ -327,7 +327,7 @@ def test_restarted_after_the_fence() -> None:
         began = scene.loop.now
         await scene.start_manager()
         await scene.until(lambda: scene.phase("a") is Phase.LOST)
-        waited = DEFAULT.rerun - DEFAULT.fence_after
+        waited = DEFAULT.rerun - DEFAULT.lease * DEFAULT.skew
 
         assert waited <= scene.first("a", gone(2), began) - began <= waited + 1.5
 
