@@ -56,6 +56,8 @@ class ClusterNews:
         self._reruns = Reruns(self._rerun)
         self._orphans: dict[str, dict[str, RemoteJob]] = {}
         self._again: dict[str, asyncio.TimerHandle] = {}
+        self._versions: dict[str, int] = {}
+        """The newest version that was heard of on each cluster."""
 
     def close(self) -> None:
         """Tell nothing any more."""
@@ -120,6 +122,11 @@ class ClusterNews:
             if told is None or told.reachable != reachable:
                 self._feed(uid, on.ClusterStood(replace(told or known, reachable=reachable)))
 
+    def cut_off(self, cluster: str) -> None:
+        """There is no link to a cluster: nothing is tried there before there is one."""
+        if (known := self._standings.get(cluster)) is None or known.reachable:
+            self._reach(cluster, reachable=False)
+
     # What is on clusters
 
     def replaced(self, cluster: str) -> None:
@@ -137,10 +144,26 @@ class ClusterNews:
         if reachable != (known.reachable if known else True):
             self._reach(link.name, reachable=reachable)
             self._orphans_again(link)
+        self._note_version(link.name, news)
         for copy in news.copies:
             self._see_copy(link, copy)
         if news.inventory is not None:
             self._check_inventory(link, news.inventory.local_uids, news.inventory.version)
+
+    def _note_version(self, cluster: str, news: News) -> None:
+        """A list is never older than what was seen before it, unless the store of the cluster was
+        restored from a backup: then what it says now is the truth, of copies too that are there
+        again although they were gone.
+        """
+        listed = news.inventory.version if news.inventory is not None else None
+        if listed is not None and listed < self._versions.get(cluster, 0):
+            log.warning("cluster.restored", cluster=cluster, version=listed)
+            self._versions[cluster] = listed
+            for uid, state in list(self._states.items()):
+                if cluster in state.remotes:
+                    self._feed(uid, on.ClusterReplaced(cluster))
+        seen = [listed or 0, *(copy.remote.version for copy in news.copies)]
+        self._versions[cluster] = max(self._versions.get(cluster, 0), *seen)
 
     def _see_copy(self, link: ClusterLink, copy: Copy) -> None:
         remote = copy.remote

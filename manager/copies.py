@@ -38,6 +38,7 @@ class Copies:
     def _link(self, state: JobState, cluster: str) -> ClusterLink:
         link = self._clusters.links.get(cluster)
         if link is None:
+            self._controller.news.cut_off(cluster)
             cut = replace(standing_of(state, cluster), reachable=False)
             raise Ended(on.CannotReach(cut))
         return link

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench.dst.clock import VirtualLoop
-from federation.api.names import Mirror, Order
-from federation.edge.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
+from federation.api.names import FEDQ_NAMESPACE, Mirror, Order
+from federation.edge.resources import CLUSTER_QUEUES, JOBS, SECRETS, WORKLOADS
 from manager.app import Manager
 from tests.unit.manager.support import stop
 from tests.unit.manager.test_clusters import Lives, play
@@ -344,5 +344,33 @@ def test_what_takes_too_long_to_stop_is_not_started() -> None:
         world.home.merge(JOBS, "j", option("keep"), "team")
         await world.until(lambda: world.copy("j"))
         assert world.record().binding.policy == "keep"
+
+    play(story, "a", "b")
+
+
+def test_nothing_is_tried_where_there_is_no_link() -> None:
+    """C5: the MultiKueueCluster is deleted, and the job has to be stopped there: that waits."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        place = await world.run("j")
+        secret = world.home.get(SECRETS, place, FEDQ_NAMESPACE)
+        world.home.delete(SECRETS, place, FEDQ_NAMESPACE)
+        await world.until(lambda: place not in manager.clusters.links)
+        steps: list[str] = []
+        run = manager.controller.run_effects
+        assert run is not None
+        manager.controller.run_effects = lambda uid, effects: (
+            steps.append(uid),
+            run(uid, effects),
+        )[1]
+        name = world.home.items(WORKLOADS)[0]["metadata"]["name"]
+        world.home.merge(WORKLOADS, name, {"spec": {"active": False}}, "team")
+        await asyncio.sleep(90)
+        assert len(steps) <= 4, "the eviction, and one try to remove the copy"
+        assert at(world, place)["spec"]["suspend"] is False
+        meta = {"name": place, "namespace": FEDQ_NAMESPACE}
+        world.home.create(SECRETS, {**secret, "metadata": meta})
+        await world.until(lambda: there(world, place) is None, 30)
+        await world.until(lambda: world.record().binding is None, 30)
 
     play(story, "a", "b")
