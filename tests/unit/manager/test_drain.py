@@ -119,8 +119,13 @@ async def test_nothing_new_comes() -> None:
     """A cluster that is drained is cordoned too, until the order is taken back."""
     world = Federation("a")
     async with world.running() as manager:
+
+        def cordoned() -> bool:
+            link = manager.clusters.links.get("a")
+            return link is not None and "Cordoned" in manager.clusters.problem(link)
+
         order(world, "a", "graceful")
-        await until(lambda: manager.clusters.problem(manager.clusters.links["a"]), "cordoned")
+        await until(cordoned, "cordoned")
         world.submit()
         await until(lambda: world.record() and "new cards" in world.record().message, "it waits")
         assert world.copy() is None
