@@ -10,7 +10,7 @@ from federation.core.policies import StopPolicy
 from federation.core.quota import QuotaTree
 from federation.core.types import ClusterQueue, LocalQueue
 from federation.edge.catalog import Catalog
-from manager.clusters import Clusters
+from manager.clusters import Check, Clusters
 
 PREFIX = "Can't admit new workloads: "
 
@@ -80,7 +80,9 @@ class QueueHealth:
         if missing := [name for name, check in checks.items() if check is None]:
             text = f"AdmissionCheck {', '.join(missing)} does not exist"
             yield Problem(ActiveReason.ADMISSION_CHECK_NOT_FOUND, text)
-        if idle := [name for name, check in checks.items() if check and not check.active]:
+        if idle := [
+            _idle(name, check) for name, check in checks.items() if check and not check.active
+        ]:
             text = f"AdmissionCheck {', '.join(idle)} is not active"
             yield Problem(ActiveReason.ADMISSION_CHECK_INACTIVE, text)
         of = {name: check.controller for name, check in checks.items() if check}
@@ -103,3 +105,10 @@ class QueueHealth:
             if flavor and flavor.topology and flavor.topology not in self._catalog.topologies:
                 text = f"Topology {flavor.topology} of ResourceFlavor {name} does not exist"
                 yield Problem(ActiveReason.TOPOLOGY_NOT_FOUND, text)
+
+
+def _idle(name: str, check: Check) -> str:
+    """The name of an AdmissionCheck, and what is known of why it is not active."""
+    if check.controller != Controller.MULTIKUEUE:
+        return name
+    return f"{name} (MultiKueueConfig {check.parameters} does not exist)"

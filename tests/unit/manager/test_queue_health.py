@@ -21,6 +21,7 @@ CHECKS = {
     "also-ours": Check(OURS, active=True),
     "theirs": Check(THEIRS, active=True),
     "idle": Check("example.com/x"),
+    "alone": Check(OURS, "gone"),
 }
 FLAVORS = {"f": ResourceFlavor("f"), "t": ResourceFlavor("t", topology="racks")}
 
@@ -87,6 +88,14 @@ def test_the_first_reason_and_all_texts() -> None:
     assert found.reason is ActiveReason.STOPPED
     for text in ("stopped (Hold)", "missing does not exist", "idle is not active", "cycle"):
         assert text in found.message
+
+
+def test_a_check_whose_config_was_deleted() -> None:
+    """Its name is told: that is what people deleted."""
+    queue = one("q", 1, **checked("alone"))
+    assert health(queue).inactive() == {
+        "q": "AdmissionCheck alone (MultiKueueConfig gone does not exist) is not active"
+    }
 
 
 def test_what_the_scheduler_does_not_see_itself() -> None:
