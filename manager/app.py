@@ -66,35 +66,35 @@ class Manager:
         )
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings)
-        watcher.on_standing = self.controller.cluster_stood
-        watcher.bound_epochs = lambda: bound_epochs(self.controller.states.values())
         self.clusters = Clusters(
             client, runtime, origin, self._news, self._clusters_changed, watcher
         )
-        self.clusters.on_checks = self._catalog_changed
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         self.drain = Drain(
             self.controller, self.clusters.orders, lambda name: watcher.verdict(name).standing
         )
+        self._join()
         runner = EffectRunner(client, self.controller, self.clusters, origin)
         self.controller.run_effects = runner.run
-        self.clusters.on_started = self.controller.cluster_replaced
-        self.controller.queues.own_check = self.clusters.multikueue_check
-        self.controller.on_quota = self.dispatcher.wake
-        self.controller.on_void = self.clusters.offer_void
         health = QueueHealth(self.catalog, self.clusters)
         self.controller.inactive = health.inactive
         self._status = QueueStatus(client, self.controller, health)
         self._catalog_dirty = asyncio.Event()
-        seen = self.controller
-        jobs = Calls(seen.on_jobs_listed, seen.see_job, seen.job_deleted)
-        queued = Select(label_selector=Label.QUEUE_NAME.value)
-        self._jobs = Informer(client, JOBS, jobs, select=queued)
-        workloads = Calls(seen.on_workloads_listed, seen.see_workload, seen.workload_deleted)
-        self._workloads = Informer(client, WORKLOADS, workloads)
+        self._jobs, self._workloads = _informers(client, self.controller)
         self.ready = False
         self.crashed = ""
         self.on_crash: Callable[[], None] = lambda: None
+
+    def _join(self) -> None:
+        """Tell clusters, jobs and the dispatcher of each other."""
+        watcher, controller, clusters = self.clusters.watcher, self.controller, self.clusters
+        watcher.on_standing = controller.cluster_stood
+        watcher.bound_epochs = lambda: bound_epochs(controller.states.values())
+        clusters.on_checks = self._catalog_changed
+        clusters.on_started = controller.cluster_replaced
+        controller.queues.own_check = clusters.multikueue_check
+        controller.on_quota = self.dispatcher.wake
+        controller.on_void = clusters.offer_void
 
     async def run(self) -> None:
         """Read everything, then act."""
@@ -227,3 +227,11 @@ class Manager:
             door = self.catalog.local_queues.get((item.namespace, item.local_queue))
             if door is not None and door.cluster_queue != item.cluster_queue:
                 self.controller.feed(item.uid, QueueMoved())
+
+
+def _informers(client: KubeClient, controller: Controller) -> tuple[Informer, Informer]:
+    """Of the queue-labelled Jobs, and of the Workloads."""
+    seen, queued = controller, Select(label_selector=Label.QUEUE_NAME.value)
+    jobs = Calls(seen.on_jobs_listed, seen.see_job, seen.job_deleted)
+    workloads = Calls(seen.on_workloads_listed, seen.see_workload, seen.workload_deleted)
+    return Informer(client, JOBS, jobs, select=queued), Informer(client, WORKLOADS, workloads)

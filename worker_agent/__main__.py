@@ -13,6 +13,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import structlog
 from pydantic import ValidationError
@@ -47,6 +48,8 @@ from worker_agent.workloads import Workloads
 
 log = structlog.get_logger(__name__)
 
+PARTS = ("agent", "workloads", "gates", "pins", "report")
+
 
 async def run(
     client: KubeClient,
@@ -58,8 +61,7 @@ async def run(
     """Read everything, then decide, until cancelled. `beat` runs the heartbeat; without it, that is
     done in the loop of the caller.
     """
-    beat = beat or heartbeat.beat
-    cluster = settings.cluster
+    beat, cluster = beat or heartbeat.beat, settings.cluster
     agent: Agent | None = None
 
     def changed() -> None:
@@ -82,21 +84,16 @@ async def run(
         tasks.create_task(vital(catalog.claims.run(), "claims"))
         for informer in informers:
             tasks.create_task(vital(informer.run(), f"informer/{informer.resource.plural}"))
-        for informer in informers:
-            await informer.synced.wait()
+        await asyncio.gather(*(informer.synced.wait() for informer in informers))
         await catalog.claims.ready()
         if settings.listen:
-            web = app(
-                _problem(informers, agent.nodes, catalog.claims, heartbeat),
-                lambda: {"requests": counted(client.requests), "lease": _told(heartbeat)},
-            )
-            tasks.create_task(vital(serve(web, settings.listen), "web"))
+            problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)
+            web = serve(app(problem, _status(client, heartbeat)), settings.listen)
+            tasks.create_task(vital(web, "web"))
         log.info("agent.started", cluster=cluster, jobs=len(agent.jobs))
-        tasks.create_task(vital(agent.run(), "agent"))
-        tasks.create_task(vital(workloads.run(), "workloads"))
-        tasks.create_task(vital(gates.run(), "gates"))
-        tasks.create_task(vital(pins.run(), "pins"))
-        tasks.create_task(vital(reporter.run(), "report"))
+        runs = (agent.run(), workloads.run(), gates.run(), pins.run(), reporter.run())
+        for name, part in zip(PARTS, runs, strict=True):
+            tasks.create_task(vital(part, name))
 
 
 def _informers(client: KubeClient, agent: Agent, workloads: Workloads) -> list[Informer]:
@@ -125,6 +122,10 @@ def _problem(
         return "; ".join(errors)
 
     return problem
+
+
+def _status(client: KubeClient, heartbeat: Heartbeat) -> Callable[[], dict[str, Any]]:
+    return lambda: {"requests": counted(client.requests), "lease": _told(heartbeat)}
 
 
 def _told(heartbeat: Heartbeat) -> dict[str, object]:

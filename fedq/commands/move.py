@@ -56,28 +56,30 @@ class Moving:
 
 _FREE = "nothing was ordered of this job"
 
+NameArgument = Annotated[
+    str, typer.Argument(help="Name of the Job.", autocompletion=completion.job_names)
+]
+ToOption = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        help="The cluster to run on.",
+        show_default=False,
+        autocompletion=completion.cluster_names,
+    ),
+]
+CancelOption = Annotated[bool, typer.Option("--cancel", help="Take such an order back.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; do nothing.")]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="table is a sentence.")]
+
 
 def move(
-    name: Annotated[
-        str, typer.Argument(help="Name of the Job.", autocompletion=completion.job_names)
-    ],
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            help="The cluster to run on.",
-            show_default=False,
-            autocompletion=completion.cluster_names,
-        ),
-    ] = "",
-    cancel: Annotated[bool, typer.Option("--cancel", help="Take such an order back.")] = False,
+    name: NameArgument,
+    to: ToOption = "",
+    cancel: CancelOption = False,
     namespace: NamespaceOption = "",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen; do nothing.")
-    ] = False,
-    output: Annotated[
-        Output, typer.Option("-o", "--output", help="table is a sentence.")
-    ] = Output.table,
+    dry_run: DryRunOption = False,
+    output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -104,17 +106,19 @@ def move(
     if output is Output.table:
         typer.echo(f"{found.text}{' (nothing was done: --dry-run)' if dry_run else ''}")
         return
+    typer.echo(dump({**_report(found), "dryRun": dry_run}, output))
+
+
+def _report(found: Moving) -> Json:
     view = found.view
-    report = {
+    return {
         "namespace": view.namespace,
         "job": view.name,
         "state": view.state.value,
         "from": view.cluster,
         "to": found.to,
-        "dryRun": dry_run,
         "message": found.text,
     }
-    typer.echo(dump(report, output))
 
 
 async def _find(cluster: Cluster, name: str, namespace: str, to: str) -> Moving:
