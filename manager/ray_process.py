@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 import socket
 import sys
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ log = structlog.get_logger(__name__)
 
 PROGRAM = "from manager.ray_runtime import main; main()"
 CHECK_S = 10.0
+SESSIONS_KEPT = 5
 LEAVE_S = 7.0
 """A driver of a Ray elsewhere may take this long to take its leave there."""
 
@@ -174,6 +176,7 @@ async def open_ray(settings: RaySettings) -> RayProcess:
     """
     settings.folder.mkdir(parents=True, exist_ok=True)
     end_leftovers(settings.folder)
+    await asyncio.to_thread(_remove_old_sessions, settings.folder)
     ours, theirs = socket.socketpair()
     with theirs:
         process = await asyncio.create_subprocess_exec(
@@ -210,3 +213,11 @@ def end_leftovers(folder: Path) -> None:
                 killed = sessions.end(driver.pid)
                 log.info("ray.leftovers_ended", driver=driver.pid, processes=killed)
         file.unlink(missing_ok=True)
+
+
+def _remove_old_sessions(folder: Path) -> None:
+    """Ray leaves the logs of each local one behind. Its folder ends with the pid of its driver."""
+    for found in sorted(folder.glob("session_*_*"))[:-SESSIONS_KEPT]:
+        pid = found.name.rpartition("_")[2]
+        if pid.isdigit() and sessions.process(int(pid)) is None:
+            shutil.rmtree(found, ignore_errors=True)

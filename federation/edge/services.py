@@ -42,12 +42,21 @@ def run_program(main: Coroutine[Any, Any, None], name: str) -> int:
     """Run a program to its end: 0 after a signal, 1 with a logged reason when it cannot go on."""
     try:
         asyncio.run(main)
-    except ApiError as error:
-        log.error(f"{name}.failed", error=str(error))
+    except (ApiError, ExceptionGroup) as error:
+        if not isinstance(found := _alone(error), ApiError):
+            raise
+        log.error(f"{name}.failed", error=str(found))
         return 1
     except asyncio.CancelledError:
         return 0
     return 0
+
+
+def _alone(error: Exception) -> Exception:
+    """What groups hold, if that is one error."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def exit_soon(seconds: float = 10.0) -> None:

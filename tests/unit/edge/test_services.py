@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from federation.edge.services import ServiceEnded, guard, vital
+from federation.edge.errors import NotFound
+from federation.edge.services import ServiceEnded, guard, run_program, vital
 
 
 async def test_guard_turns_a_quiet_return_into_an_error() -> None:
@@ -52,3 +53,19 @@ async def test_a_vital_service_that_crashes_ends_the_process(
     with pytest.raises(KeyError):
         await vital(crash(), "agent")
     assert ended == [True]
+
+
+def test_a_program_that_cannot_go_on_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also from within groups of tasks; anything else is a bug, and keeps its traceback."""
+
+    async def nested(error: Exception) -> None:
+        async def fail() -> None:
+            raise error
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail())
+
+    assert run_program(nested(NotFound("no such thing")), "manager") == 1
+    assert "no such thing" in capsys.readouterr().out
+    with pytest.raises(ExceptionGroup):
+        run_program(nested(KeyError("x")), "manager")

@@ -169,3 +169,22 @@ def test_a_pid_in_other_hands_is_left_alone(tmp_path: Path) -> None:
         assert sessions.process(stranger.pid) == found
         assert not records(tmp_path)
         stranger.communicate(b"\n")
+
+
+async def test_folders_of_old_sessions_are_removed(tmp_path: Path) -> None:
+    """The last ones are kept, and those of drivers that live."""
+    own = f"session_2026-01-01_00-00-00_000000_{os.getpid()}"
+    names = [own, *(f"session_2026-01-0{n}_00-00-00_000000_{2**22}" for n in range(2, 9))]
+    for name in [*names, "session_latest"]:
+        make_folder(tmp_path / name / "logs")
+    ray = await open_ray(RaySettings("", tmp_path))
+    await ray.aclose()
+    assert folders(tmp_path) == sorted([own, *names[-5:], "session_latest"])
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def folders(path: Path) -> list[str]:
+    return sorted(found.name for found in path.glob("session_*"))
