@@ -106,6 +106,9 @@ def run(
             max=8, help="Rigs on which drills run side by side; default: 2 with --all, else 1."
         ),
     ] = 0,
+    jobs: Annotated[
+        int, typer.Option(min=20, help="Jobs of half-lost, where a machine cannot hold 1,000.")
+    ] = 1000,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the rig up afterwards.")] = False,
 ) -> None:
     """Run drills on a rig of their own; exit code 0 only if every one passed.
@@ -120,6 +123,7 @@ def run(
         endurance,
         network.value if network else "",
         runtime.value,
+        jobs,
     )
     with _rigs(min(lanes or (2 if every else 1), len(drills)), keep) as rigs:
         benches = [Bench(rig, wishes, tell) for rig in rigs]

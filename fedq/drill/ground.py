@@ -42,12 +42,15 @@ class Stuck(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a drill runs under. `tier` is `A`, or `B` when node guards run."""
+    """What a drill runs under. `tier` is `A`, or `B` when node guards run. `jobs` is how many a
+    drill has whose number of jobs matters.
+    """
 
     profile: str
     timings: Timings
     tier: str = "A"
     endurance: bool = False
+    jobs: int = 1000
 
 
 @dataclass(slots=True)

@@ -32,6 +32,7 @@ class Wishes:
     endurance: bool = False
     network: str = ""
     runtime: str = "ray"
+    jobs: int = 1000
 
 
 class Bench:
@@ -68,7 +69,7 @@ class Bench:
         """Set the rig to what a drill runs under, or say why it cannot be run here."""
         wishes = self._wishes
         profile, tier = wishes.profile or drill.profile, wishes.tier or drill.tier
-        conditions = Conditions(profile, PROFILES[profile], tier, wishes.endurance)
+        conditions = Conditions(profile, PROFILES[profile], tier, wishes.endurance, wishes.jobs)
         link = self._link()
         if why := self._missing(drill, link):
             return Result(

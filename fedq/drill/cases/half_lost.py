@@ -14,9 +14,10 @@ from fedq.drill.ground import Ground
 from fedq.drill.jobs import CARDS_OF_A_WORKER, Plan
 from fedq.drill.timeline import What
 
-EACH = 490
-"""Simulated jobs of each lost cluster; a tenth of a core each."""
 REAL = 10
+"""Jobs of each lost cluster that are processes. The others, a tenth of a core each, are simulated:
+half of what was asked for (1,000) is on each of the two clusters.
+"""
 NEW_COPIES_S = 60.0
 """Within which all have a new copy after the end of the wait."""
 
@@ -25,7 +26,7 @@ async def half_lost(ground: Ground) -> None:
     """The brake does not hold for half of four; all is run again on the other two."""
     lasts = duration(ground) + 60
     lost, well = ground.stack.rig.workers[:2], ground.stack.rig.workers[2:]
-    plan = Plan(EACH, lasts + 900, cards=0, process=False)
+    plan = Plan(ground.conditions.jobs // len(lost) - REAL, lasts + 900, cards=0, process=False)
     many, real = [], []
     for cluster in lost:
         many += await ground.submit(replace(plan, prefix=f"many-{cluster}", on=cluster))
