@@ -125,6 +125,10 @@ class EffectRunner:
             case do.Bind(cluster, attempt):
                 async with self._limit:
                     await self._bind(uid, state, cluster, attempt)
+            case do.SetWaiting():
+                async with self._limit:
+                    if self._state(uid).choice is None:  # it was placed meanwhile: bind it instead
+                        await self._write(uid, state, effect)
             case _:
                 async with self._limit:
                     await self._write(uid, state, effect)

@@ -82,7 +82,7 @@ DRILLS: tuple[Drill, ...] = (
     Drill(
         "node-off",
         "9",
-        "Nodes lose power: pods are retried there; a job tied to its node moves; cards are free once",
+        "Nodes lose power: pods are retried there, a job tied to one moves, cards are free once",
         node_off.power_off,
         lasts=lambda timings: 120.0,
     ),

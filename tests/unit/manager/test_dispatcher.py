@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from federation.api import record as records
 from federation.api.names import ConditionType, Option
+from federation.core import events as on
 from federation.core.policies import FairStrategy, Policies, Rules
 from federation.core.queueing import IndexUnavailable
 from federation.edge.resources import (
@@ -357,6 +359,31 @@ def _quota(nominal: int) -> Json:
     quotas = [{"name": "gpu", "nominalQuota": nominal}]
     flavor = {"name": "f", "resources": quotas}
     return {"spec": {"resourceGroups": [{"coveredResources": ["gpu"], "flavors": [flavor]}]}}
+
+
+async def test_what_is_placed_meanwhile_is_not_told_that_it_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its binding is due, and would have to wait for that write."""
+    monkeypatch.setattr("manager.dispatcher.EXPLAIN_S", 60.0)
+    world = Federation("a", quota=4)
+    world.report("a", 0)
+    async with world.running() as manager:
+        uid = world.submit("j", 1)
+        await until(lambda: uid in manager.scheduler.items, "it waits")
+        await until(lambda: not manager.controller.states[uid].busy)
+        runner = manager.controller.run_effects.__self__  # type: ignore[union-attr]
+        limit, runner._limit = runner._limit, asyncio.Semaphore(0)
+        manager.controller.feed(uid, on.NotPlaced("WaitingForQuota", "no cluster has room"))
+        await until(lambda: manager.controller.states[uid].busy, "that is to be written")
+        world.report("a", 4)
+        await until(lambda: manager.controller.states[uid].choice, "there is room")
+        runner._limit.release()
+        runner._limit = limit
+        await until(lambda: world.record("j").binding, "bound")
+        seen = [change.new for change in world.home.objects.history if change.resource == WORKLOADS]
+        assert seen
+        assert not [obj for obj in seen if "no cluster has room" in str(obj)]
 
 
 async def test_a_stopped_queue_says_so() -> None:
