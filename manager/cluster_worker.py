@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from federation.api.names import ActiveReason, Label, Mirror
+from federation.core.bound import has_pods
 from federation.core.facts import ObjectKey, RemoteJob
 from federation.edge.errors import (
     AlreadyExists,
@@ -277,7 +278,7 @@ class ClusterWorker:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
         await client.delete(  # as it was seen: the agent may start it at this moment
             JOBS, name, namespace, uid=remote.uid, resource_version=str(remote.version),
-            propagation="Foreground" if remote.running else "Background",
+            propagation="Foreground" if has_pods(remote) else "Background",
         )  # fmt: skip
         return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
 

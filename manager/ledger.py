@@ -23,7 +23,7 @@ from federation.core.dispatch import Amount, Choice, ClusterView, WorkerQueue
 from federation.core.types import FlavorResource, ResourceFlavor, Usage
 from federation.edge.resources import Json
 
-MOST_EPOCHS = 2**30
+MOST_EPOCHS = 9 * 10**8
 """More is nonsense: an epoch is over when a cluster is lost."""
 REMEMBERED = 65_536
 """Workloads whose pods are known to the mix already."""

@@ -13,6 +13,10 @@ from worker_agent.facts import Asked, WorkerJob, alike, asked, worker_job
 OVER_KEPT = 10_000
 
 
+class RestoredError(RuntimeError):
+    """The versions of this cluster have gone back: all that is known of it has to be read anew."""
+
+
 class Book:
     """Informer handler. `changed` hears of each Job that has to be looked at; `on_version` that the
     watch is further, even if it only confirms what the answer to a write said.
@@ -35,7 +39,13 @@ class Book:
         self._deleted = Deletions()
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
-        """All Jobs there are."""
+        """All Jobs there are. Raises RestoredError."""
+        if int(resource_version) < self.seen_version:
+            raise RestoredError(
+                f"The API server of this cluster is at version {resource_version}, and was at"
+                f" {self.seen_version} before: its store was restored from a backup. What the agent"
+                " knows of Jobs is no longer true, so it ends: start it again."
+            )
         present = {item["metadata"]["uid"] for item in items}
         for uid in self.jobs.keys() - present:
             self._forget(uid, int(resource_version))

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from federation.api.epochs import DIGITS
 from federation.api.life import moment, read_life, write_checks
 from federation.api.names import (
     DEFAULT_POD_SET,
@@ -30,6 +31,9 @@ from federation.core.types import Admission, PodSetAssignment
 from federation.core.why import Explanation
 
 Json = dict[str, Any]
+
+_NONSENSE_EPOCH = 8 * 10**8
+"""In place of one of more than nine digits: the fences above it are numbers that all can read."""
 
 
 def workload_name(kind: str, group: str, name: str, uid: str) -> str:
@@ -79,11 +83,19 @@ def _binding(fedq: Mapping[str, Any], cluster: str, attempt: int) -> Binding:
     return Binding(
         cluster,
         attempt,
-        int(fedq.get("epoch", 0)),
+        _epoch(fedq),
         fedq.get("boundAt", ""),
         known.get(fedq.get("policy", ""), OnDisconnect.STOP),
         fedq.get("rerunAfter"),
     )
+
+
+def _epoch(fedq: Mapping[str, Any]) -> int:
+    """The epoch of a binding, which somebody may have edited. It is never taken for a lower one:
+    nothing that may run counts as stopped.
+    """
+    epoch = max(int(fedq.get("epoch") or 0), 0)
+    return epoch if epoch < 10**DIGITS else _NONSENSE_EPOCH
 
 
 def _since(status: Mapping[str, Any], kind: ConditionType) -> float | None:

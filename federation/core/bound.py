@@ -26,6 +26,9 @@ from federation.core.stay import (
 ANSWER_S = 10.0
 """How long an offer may stay unanswered before it is withdrawn."""
 
+LISTED_S = 60.0
+"""A listing of a cluster that is well tells of an admitted copy long before that."""
+
 Plan = tuple[JobState, tuple[do.Effect, ...]]
 """The state, and what is to be done; () is to wait for a fact, or for the time `due`."""
 
@@ -36,10 +39,15 @@ def remove(copy: RemoteJob) -> do.RemoveRemote:
     A suspended one that the agent may yet start is deleted only as it was seen: if it has been
     started meanwhile, the deletion fails and is planned again, for a copy with pods.
     """
-    stopping = copy.status.get("active") or copy.status.get("terminating")
-    pods = not copy.finished and (not copy.suspended or bool(stopping))
+    pods = has_pods(copy)
     settled = pods or copy.finished or copy.refused
     return do.RemoveRemote(copy.cluster, copy.uid, None if settled else copy.version, wait=pods)
+
+
+def has_pods(copy: RemoteJob) -> bool:
+    """Whether pods of a copy may run: one that was stopped, or is held, may have some that stop."""
+    stopping = copy.status.get("active") or copy.status.get("terminating")
+    return not copy.finished and (not copy.suspended or bool(stopping))
 
 
 def plan_bound(
@@ -63,7 +71,7 @@ def plan_bound(
     if not leaves and (record.move_to or record.note) and (ordered := moving.move(state, record)):
         return state, ordered
     if copy is None:
-        return _unknown(state, record, leaves)
+        return _unknown(state, record, now, leaves)
     if copy.gone:
         return _gone(state, local, record, copy, judged)
     if copy.terminating:
@@ -124,15 +132,30 @@ def _wish(state: JobState, local: LocalJob, record: Record, copy: RemoteJob | No
     return local.suspended and started and not leaves and copy is not None
 
 
-def _unknown(state: JobState, record: Record, leaves: bool) -> Plan:
+def _unknown(state: JobState, record: Record, now: float, leaves: bool) -> Plan:
     """Of an admitted copy a listing of the cluster will tell. An offer may have been made or not:
     to make it again is what tells.
     """
-    if record.admitted or not (leaves or checked(state, record)):
+    if record.admitted:
+        return _look_for_copy(state, record, now)
+    if not (leaves or checked(state, record)):
         return state, ()
     if state.cannot_start and not leaves:
         return state, (do.FailToStart(state.cannot_start),)
     return _offer(state, record, void=leaves)
+
+
+def _look_for_copy(state: JobState, record: Record, now: float) -> Plan:
+    """If no listing tells of it, the record may have been changed by hand: an offer that nobody
+    starts finds the copy, or that there is none.
+    """
+    assert record.binding is not None
+    cluster = record.binding.cluster
+    if not (loss.standing_of(state, cluster).present and loss.reached(state, cluster)):
+        return replace(state, deadline=None), ()
+    deadline = state.deadline or now + LISTED_S
+    state = replace(state, deadline=deadline, due=earlier(state.due, deadline))
+    return (state, ()) if now < deadline else _offer(state, record, void=True)
 
 
 def _offer(state: JobState, record: Record, *, void: bool = False) -> Plan:
@@ -143,7 +166,8 @@ def _offer(state: JobState, record: Record, *, void: bool = False) -> Plan:
         return state, ()
     others = {name: copy for name, copy in state.remotes.items() if name != bound.cluster}
     offer = do.Offer(bound.cluster, bound.attempt, void)
-    return replace(state, remotes=others), (*returning.renewal(state, record), offer)
+    state = replace(state, remotes=others, deadline=None)
+    return state, (*returning.renewal(state, record), offer)
 
 
 def _gone(

@@ -239,9 +239,9 @@ def _offer_refused(
     state: JobState, cluster: str, reason: str, message: str, now: float
 ) -> JobState:
     state = _refuse(replace(state, busy=False), cluster, reason, message, now)
-    bound = state.bound
-    if bound is None or bound.cluster != cluster:
-        return state
+    bound, record = state.bound, state.record
+    if bound is None or bound.cluster != cluster or record is None or record.admitted:
+        return state  # the no to an offer does not say that an admitted copy is gone
     return replace(state, remotes={**state.remotes, cluster: nothing_there(bound, 0, message)})
 
 

@@ -25,6 +25,10 @@ ROUNDED: Final = 0.1
 """By how many seconds the agent may have rounded up."""
 
 
+_NONSENSE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading JSON that somebody else wrote may raise."""
+
+
 class NoticeError(Exception):
     """A source says nothing that can be used; the text says why."""
 
@@ -58,7 +62,7 @@ class Note:
             )
         except FileNotFoundError as error:
             raise NoticeError(f"{self.path} is not there") from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, *_NONSENSE) as error:
             raise NoticeError(f"{self.path} cannot be read: {error!r}") from error
 
 
@@ -109,7 +113,7 @@ class Pull:
                 body = json.loads(answer.read(LARGEST))
             self.notice = told(body, sent, self._lease)
             self.problem = ""
-        except (OSError, ValueError, HTTPException, NoticeError) as error:
+        except (OSError, ValueError, RecursionError, HTTPException, NoticeError) as error:
             self.problem = f"{self._url}: {error}"
 
 
@@ -129,5 +133,5 @@ def told(body: Any, sent: float, lease: float) -> Notice:
         held = left / DEFAULT.skew if left > 0 else left
         renewed = sent - (float(past) if past is not None else max(0.0, lease - held))
         return Notice(renewed, sent + held, None if kill is None else float(kill))
-    except (KeyError, TypeError, ValueError) as error:
+    except _NONSENSE as error:
         raise NoticeError(f"it does not say for how long the lease holds: {error!r}") from error

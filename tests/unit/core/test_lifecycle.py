@@ -472,6 +472,24 @@ def test_a_cluster_that_cannot_take_it() -> None:
     assert state.refusals["a"].reason == "NameTaken"
 
 
+def test_an_admitted_copy_of_which_no_listing_tells() -> None:
+    """Somebody changed the record: an offer that nobody starts asks. A no to that is no answer."""
+    state, effects = go(known(STARTED, ADMITTED), on.Tick())
+    assert (effects, wake_at(state)) == ((), NOW + 60)
+    state, effects = go(state, on.Tick(), now=NOW + 60)
+    assert effects == (do.Offer("a", 1, True),)
+
+    no, effects = go(state, on.OfferRefused("a", "Forbidden", "the epoch is over"), now=NOW + 60)
+    assert (no.remote, effects) == (None, ())
+    assert go(no, on.Tick(), now=NOW + 120)[1] == (do.Offer("a", 1, True),)
+    copies = copy(suspended=True, refused="void", refused_reason="WithdrawnFromWorkerCluster")
+    gone, _ = go(replace(state, busy=False), on.RemoteSeen(copies), now=NOW + 60)
+    gone, effects = go(
+        replace(gone, busy=False), on.RemoteAbsent("a", copies.version + 1), now=NOW + 61
+    )
+    assert isinstance(effects[0], do.Evict)
+
+
 def test_the_binding_is_lost_to_another_writer() -> None:
     """The decision is void: nothing is held, and it queues again."""
     state = known(

@@ -120,16 +120,23 @@ async def test_create_whose_answer_was_lost(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("started", "ended", "propagation"),
-    [(False, False, "Background"), (True, False, "Foreground"), (True, True, "Background")],
+    ("started", "ended", "stopping", "propagation"),
+    [
+        (False, False, 0, "Background"),
+        (True, False, 0, "Foreground"),
+        (True, True, 0, "Background"),
+        (False, False, 1, "Foreground"),
+    ],
 )
 async def test_a_lower_attempt_is_removed_first(
-    cluster: Cluster, started: bool, ended: bool, propagation: str
+    cluster: Cluster, started: bool, ended: bool, stopping: int, propagation: str
 ) -> None:
     """In the foreground if it may have pods; the new one is created when it is gone."""
     await cluster.do(create(attempt=1))
     if started:
         cluster.start()
+    if stopping:  # it was held or stopped, and its pods have their grace
+        cluster.fake.merge(JOBS, "job", {"status": {"terminating": stopping}}, "team", status=True)
     if ended:
         conditions = [{"type": t, "status": "True"} for t in ("FailureTarget", "Failed")]
         status = {"conditions": conditions, "startTime": T0}

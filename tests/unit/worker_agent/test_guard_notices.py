@@ -55,6 +55,8 @@ def test_k_may_stand_in_the_file(tmp_path: Path) -> None:
         ("[]", NoticeError),
         ('"x"', NoticeError),
         (json.dumps({**GOOD, "renewed": None}), NoticeError),
+        (json.dumps({**GOOD, "deadline": 10**400}), NoticeError),
+        ("[" * 100_000, NoticeError),
         (json.dumps({**GOOD, "cluster": "other"}), NoticeError),
         (json.dumps({**GOOD, "bootId": "other"}), BeforeBootError),
         (json.dumps({key: value for key, value in GOOD.items() if key != "deadline"}), NoticeError),
