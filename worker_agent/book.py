@@ -85,7 +85,7 @@ class Book:
             return
         self.jobs[uid] = job
         self.bodies[uid] = obj
-        if job.local_uid:
+        if job.mirrored:  # what a local Job says of itself supersedes nothing
             attempt = max(self._newest.get(job.local_uid, 0), job.attempt)
             self._newest[job.local_uid] = attempt
         self._changed(uid)
@@ -116,7 +116,7 @@ class Book:
         job = self.jobs.pop(uid, None)
         self.bodies.pop(uid, None)
         self._asked.pop(uid, None)
-        if job is not None and job.local_uid:
+        if job is not None and job.mirrored:
             self._newest.pop(job.local_uid, None)
             self._over[job.local_uid] = max(
                 (job.attempt, uid), self._over.pop(job.local_uid, (0, ""))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from federation.api.names import Mirror
+from federation.edge.resources import JOBS
 from federation.jobs.containers import NO_DEFAULTS
-from tests.unit.worker_agent.support import job
+from tests.fakes.kube_api import FakeKube
+from tests.unit.worker_agent.support import job, mirrored
 from worker_agent.book import Book, RestoredError
 
 
@@ -16,3 +19,14 @@ def test_versions_that_go_back_end_the_agent() -> None:
     book.on_list([], "100")
     with pytest.raises(RestoredError, match="restored from a backup"):
         book.on_list([job("j")], "90")
+
+
+def test_a_local_job_with_the_marks_of_a_copy_supersedes_none() -> None:
+    """Where no policy keeps tenants from writing them, they keep nobody's copy from starting."""
+    fake = FakeKube(namespaces=("team",))
+    copy = fake.create(JOBS, mirrored("j", attempt=1))
+    marks = {Mirror.LOCAL_UID.value: "uid-j", Mirror.ATTEMPT.value: "99"}
+    forged = fake.create(JOBS, job("k", **marks))
+    book = Book(lambda uid: None, lambda namespace: NO_DEFAULTS)
+    book.on_list([copy, forged], forged["metadata"]["resourceVersion"])
+    assert not book.superseded(book.jobs[copy["metadata"]["uid"]])
