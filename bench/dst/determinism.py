@@ -17,6 +17,7 @@ from bench.dst.clock import VirtualLoop
 from federation.edge import informer, kube, services
 from manager import clusters, queue_status
 from tests.fakes import kube_api, light, links
+from worker_agent import deadline_file
 
 _PROGRAMS = ("federation.", "manager.", "worker_agent.")
 _Random = random.Random
@@ -55,6 +56,9 @@ def deterministic(loop: VirtualLoop, seed: int) -> Iterator[None]:
     def stay(seconds: float = 0.0) -> None:
         """This process does not end with a program of the simulation."""
 
+    def write(path: Any, text: str, mode: int = 0) -> None:
+        path.write_text(text)
+
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
         for name, function in (("time", loop.wall), ("monotonic", loop.time)):
@@ -67,6 +71,7 @@ def deterministic(loop: VirtualLoop, seed: int) -> Iterator[None]:
         enter(mock.patch.object(queue_status, "EVERY_S", QUEUE_STATUS_S))
         enter(mock.patch.object(clusters, "STATUS_S", CLUSTER_STATUS_S))
         enter(mock.patch.object(services, "exit_soon", stay))
+        enter(mock.patch.object(deadline_file, "write_atomic", write))
         for name, program in list(sys.modules.items()):
             if not name.startswith(_PROGRAMS):
                 continue

@@ -163,33 +163,20 @@ class AgentProgram(Program):
 
 
 class Note:
-    """A file in memory, as far as DeadlineFile uses a Path."""
+    """A file in memory, as far as DeadlineFile reads a Path; see `determinism` for its writing."""
 
-    def __init__(self, name: str = "deadline") -> None:
-        self.name = name
+    def __init__(self) -> None:
         self.text: str | None = None
-        self.others: dict[str, Note] = {}
 
     def read_text(self) -> str:
         """See Path."""
         if self.text is None:
-            raise FileNotFoundError(self.name)
+            raise FileNotFoundError
         return self.text
 
     def write_text(self, text: str) -> None:
         """See Path."""
         self.text = text
-
-    def chmod(self, mode: int) -> None:
-        """See Path."""
-
-    def with_name(self, name: str) -> Note:
-        """See Path."""
-        return self.others.setdefault(name, Note(name))
-
-    def replace(self, other: Note) -> None:
-        """See Path."""
-        other.text = self.text
 
 
 def _client(link: Link, name: str) -> KubeClient:

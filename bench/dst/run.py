@@ -72,7 +72,7 @@ def run_seed(
             except Spinning as error:
                 world.violate("spins", str(error))
             finally:
-                world.over = True
+                world.over, loop.rounds = True, 0
                 _stop(loop)
                 structlog.reset_defaults()
         return Outcome(seed, world.violations, world.notes, loop.now, loop.rounds, _reached(world))
