@@ -45,7 +45,7 @@ class Drill:
     profile: str = "fast"
     workers: int = 2
     extra: bool = False
-    lasts: Callable[[Timings], float] = lambda timings: longest(timings) + 60
+    lasts: Callable[[Timings], float] = lambda timings: longest(timings) + 45
 
     @property
     def seconds(self) -> float:

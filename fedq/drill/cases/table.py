@@ -27,6 +27,7 @@ DRILLS: tuple[Drill, ...] = (
         "A worker is cut off both ways: its jobs stop there, then run again elsewhere, never twice",
         worker_cut.worker_partition,
         CUT,
+        lasts=lambda timings: max(longest(timings), worker_cut.PARTITION_S) + 45,
     ),
     Drill(
         "keep",
@@ -194,6 +195,7 @@ DRILLS: tuple[Drill, ...] = (
         "The manager's watches hang while requests work: nothing is given up or waits for ever",
         odd_links.stale_watch,
         frozenset({Need.PROXIES}),
+        lasts=lambda timings: 135.0,
     ),
     Drill(
         "two-agents",
