@@ -55,7 +55,7 @@ from federation.edge.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
-from federation.edge.telemetry import settle_memory
+from federation.edge.telemetry import configure_logging, settle_memory
 from federation.jobs import batch_job
 from manager.app import Manager
 from manager.local_runtime import LocalRuntime
@@ -303,6 +303,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    configure_logging("error")  # to stderr: standard output is for the result
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     settle_memory()
     sys.exit(main())
