@@ -31,6 +31,7 @@ log = structlog.get_logger(__name__)
 PROGRAM = "from manager.ray_runtime import main; main()"
 CHECK_S = 10.0
 SESSIONS_KEPT = 5
+GONE_LOOK_S = 0.02
 LEAVE_S = 7.0
 """A driver of a Ray elsewhere may take this long to take its leave there."""
 
@@ -132,6 +133,8 @@ class RayProcess:
         left = bool(self._settings.address) and await self._ended_by_itself()
         killed = sessions.end(self._process.pid)
         await self._process.wait()
+        while sessions.members(self._process.pid):  # noqa: ASYNC110  (of others' ends nobody tells)
+            await asyncio.sleep(GONE_LOOK_S)
         self._listening.cancel()
         self._record.unlink(missing_ok=True)
         log.info("ray.ended", processes=len(killed))

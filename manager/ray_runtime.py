@@ -131,7 +131,7 @@ def _open(address: str, temp_dir: str) -> None:
     """Connect. `address` is empty for a local Ray, whose sockets and logs go below `temp_dir`."""
     options: dict[str, Any] = {"address": address} if address else {
         "address": "local",
-        "num_cpus": 2,
+        "num_cpus": 0,  # actors ask for none; for each Ray would start an idle process
         "include_dashboard": False,
         "_temp_dir": temp_dir,
         "object_store_memory": 80 * 1024 * 1024,
@@ -159,7 +159,8 @@ async def _serve(fd: int, address: str, opened: str) -> None:
             task = asyncio.create_task(answer(*await receive(reader)))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
-    await writer.drain()
+    with contextlib.suppress(ConnectionError):
+        await writer.drain()
 
 
 def _end() -> None:
