@@ -25,7 +25,7 @@ from federation.core import events as on
 from federation.core.facts import Binding, JobState, LocalJob, Record
 from federation.core.returning import retakable
 from federation.edge.catalog import pod_priority_class
-from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
+from federation.edge.errors import AlreadyExists, ApiError, Conflict, Halted, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS, WORKLOADS, Json
 from federation.edge.retry import backoff
@@ -42,6 +42,7 @@ WRITES_IN_FLIGHT = 48
 CONFLICTS_AT_ONCE = 5
 """As many in a row are followed at once; more mean that the newer facts do not come."""
 AFTER_REFUSED_WRITE_S = 5.0
+AFTER_HALT_S = 1.0
 
 
 class EffectRunner:
@@ -81,6 +82,8 @@ class EffectRunner:
         except Conflict as conflict:
             often = self._state(uid).failures >= CONFLICTS_AT_ONCE
             self._failed(uid, None if often else AFTER_CONFLICT_S, str(conflict) if often else "")
+        except Halted:  # said once, where leadership is kept; nothing was sent
+            self._failed(uid, AFTER_HALT_S, "")
         except ApiError as error:
             self._failed(uid, None if error.retryable else AFTER_REFUSED_WRITE_S, str(error))
         else:

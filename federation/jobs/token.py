@@ -17,9 +17,13 @@ from federation.jobs.template import grace_seconds
 
 Json = dict[str, Any]
 
+_NAMES = frozenset(token.value for token in Token)
+
 
 def add(template: Json, identity: Identity) -> None:
-    """Write the token into a pod template. Variables that the user has set are the user's."""
+    """Write the token into a pod template. Variables of these names that are there already, as in a
+    manifest made from a running pod, say what was true of another attempt: they are replaced.
+    """
     meta = template.setdefault("metadata", {})
     notes = {
         Mirror.ATTEMPT.value: str(identity.attempt),
@@ -36,7 +40,6 @@ def add(template: Json, identity: Identity) -> None:
         given[Token.RERUN_AFTER.value] = f"{identity.disconnect.rerun_after:.0f}"
     for part in ("initContainers", "containers"):
         for container in template["spec"].get(part) or ():
-            known = container.get("env") or []
-            names = {variable["name"] for variable in known}
-            added = [{"name": n, "value": v} for n, v in given.items() if n not in names]
-            container["env"] = [*known, *added]
+            kept = [v for v in container.get("env") or [] if v["name"] not in _NAMES]
+            added = [{"name": name, "value": value} for name, value in given.items()]
+            container["env"] = [*kept, *added]

@@ -53,11 +53,13 @@ def test_every_container_has_it() -> None:
     assert ours == before
 
 
-def test_what_the_user_has_set_is_the_users() -> None:
-    """Order and other variables stay."""
-    env = [{"name": "A", "value": "1"}, {"name": "FEDQ_ATTEMPT", "valueFrom": {}}]
+def test_what_another_attempt_left_in_the_environment_is_replaced() -> None:
+    """A manifest made from a running pod says nothing about this attempt. Other variables stay."""
+    other = {"name": "A", "value": "1"}
+    stale = [{"name": "FEDQ_ATTEMPT", "valueFrom": {}}, {"name": "FEDQ_RERUN_AFTER", "value": "9"}]
+    env = [stale[0], other, stale[1]]
     container = pods(job(containers=[{"name": "c", "env": env}]))["spec"]["containers"][0]
-    assert container["env"] == [*env, *TOKEN[1:]]
+    assert container["env"] == [other, *TOKEN]
 
 
 @pytest.mark.parametrize(
