@@ -32,6 +32,7 @@ class Plan:
         stubborn: whether its process ignores SIGTERM, and has to be killed after GRACE.
         priority: one of PRIORITIES; empty: none.
         options: further annotations.
+        retries: its backoffLimit.
         checkpoints: folder in which its process commits to the token of the job (tier C).
     """
 
@@ -47,6 +48,7 @@ class Plan:
     process: bool = True
     options: tuple[tuple[str, str], ...] = ()
     checkpoints: str = ""
+    retries: int = 3
 
     def manifests(self, namespace: str) -> list[Json]:
         """The Jobs as they are sent."""
@@ -92,7 +94,7 @@ class Plan:
             "spec": {
                 "parallelism": self.pods,
                 "completions": self.pods,
-                "backoffLimit": 3,
+                "backoffLimit": self.retries,
                 "template": pod,
             },
         }

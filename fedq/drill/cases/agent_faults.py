@@ -10,6 +10,7 @@ from fedq.drill.faults.processes import dead, frozen, kill, of_cluster
 from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
 from fedq.drill.judge import expect_refused
+from fedq.drill.timeline import What
 
 
 async def agent_killed(ground: Ground) -> None:
@@ -74,7 +75,11 @@ async def machine_paused(ground: Ground) -> None:
 
 def _plans(ground: Ground, lasts: float) -> list[Plan]:
     runs_for = lasts - ground.timings.rerun + 30
-    return [Plan(4, runs_for, prefix="polite"), Plan(2, runs_for, prefix="stubborn", stubborn=True)]
+    return [
+        Plan(4, runs_for, prefix="polite"),
+        Plan(2, runs_for, prefix="stubborn", stubborn=True),
+        Plan(2, runs_for, prefix="once", retries=0),  # what the guard kills has failed at once
+    ]
 
 
 async def _finish(
@@ -83,3 +88,5 @@ async def _finish(
     await ground.complete(names, lasts + 120)
     await ground.settled(victim, 90)
     expect_stop(ground, victim, names, ordered=False, ends=not woken)
+    ended = {mark.detail for mark in ground.timeline.find(What.FINISHED)}
+    ground.expect.equal("results", ended, {"Complete"})
