@@ -13,6 +13,14 @@ from manager.clock import Clock, Dial
 from manager.settings import ManagerSettings
 
 
+@pytest.fixture(autouse=True)
+def own_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of this process goes on as it was: a program that ends here does not direct it into
+    what the test captures.
+    """
+    monkeypatch.setattr("manager.__main__.configure_logging", lambda level: None)
+
+
 @pytest.mark.parametrize(
     ("given", "timings"),
     [
