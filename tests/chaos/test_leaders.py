@@ -25,7 +25,8 @@ async def two(team: Team) -> AsyncIterator[Team]:
     await asyncio.to_thread(team.stack.start_manager, "in-process", name=second)
     await until_status(team, second, leads=False)
     yield team
-    if not await leading(team):
+    process = team.stack.rig.process(first)
+    if process is None or not process.running:
         await asyncio.to_thread(team.stack.rig.restart, first)
     await asyncio.to_thread(team.stack.rig.stop_process, second)
     await until_status(team, first, leads=True, ready=True)
