@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,11 +29,14 @@ Key = tuple[str, str]
 
 @dataclass
 class Pods:
-    """The pods of one Job, which start and end together. `run` is set while containers run."""
+    """The pods of one Job, which start and end together. `run` is set while containers run,
+    `killed` when it is not the Job controller that ends them.
+    """
 
     count: int
     run: Run | None = None
     stopping: bool = False
+    killed: bool = False
     done: str = ""
 
 
@@ -234,14 +237,28 @@ class Cluster:
         if pods.run is not None and not pods.done:
             self.truth.end(pods.run, self.loop.now)
         for key, job in self._cache.items():
-            if job["metadata"]["uid"] == uid:
-                self.loop.later(self.rng.uniform(*self.lag), self._sync, key)
+            if job["metadata"]["uid"] != uid:
+                continue
+            delay = self.rng.uniform(*self.lag)
+            if pods.run is not None and pods.killed and self._fails(job, pods.run):
+                self._pods[uid] = replace(pods, stopping=False, done="Failed")
+                self.loop.later(delay, self._after, key, uid)
+            else:
+                self.loop.later(delay, self._sync, key)
+
+    def _fails(self, job: Json, run: Run) -> bool:
+        """Whether the Job has failed because its pods were killed: if it has no retries, and pods
+        of it are not being deleted anyway, which is no failure.
+        """
+        leaves = job["spec"].get("suspend") or job["metadata"].get("deletionTimestamp")
+        return not (leaves or self.truth.traits[run.local_uid].retries)
 
     def kill(self, doomed: Callable[[Traits], bool]) -> None:
         """The containers of some jobs are killed; they have their grace."""
         for uid, pods in self._pods.items():
             live = pods.run if not pods.done and not pods.stopping else None
             if live is not None and doomed(self.truth.traits[live.local_uid]):
+                pods.killed = True
                 self._stop(uid)
 
     def _stamp(self) -> str:

@@ -76,6 +76,7 @@ class People:
             rng.choice((0.2, rng.uniform(0, 20), rng.uniform(20, GRACE_S))),
             policy,
             rng.choice((None, 60.0)) if policy == "keep" else None,
+            retries=number % 3 != 0,
         )
         made = self.home.create(JOBS, self._manifest(traits, pods))
         uid = made["metadata"]["uid"]

@@ -37,6 +37,8 @@ class Traits:
     policy: str
     rerun_after: float | None = None
     """With policy `keep`: after so many seconds of silence it stops, and may run elsewhere."""
+    retries: bool = True
+    """Whether it is tried again where it was when its pods are killed; else it has failed."""
     gone: bool = False
     """Somebody deleted or deactivated it: nobody owes it a result."""
 
