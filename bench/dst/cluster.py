@@ -180,8 +180,8 @@ class Cluster:
 
     def _start(self, key: Key, uid: str) -> None:
         pods = self._pods.get(uid)
-        if pods is None or pods.stopping or pods.done:
-            return
+        if pods is None or pods.run is not None or pods.stopping or pods.done:
+            return  # also when earlier pods of the Job had been waiting for the guard
         job = self._cache[key]
         notes = job["metadata"].get("annotations") or {}
         local = notes.get(Mirror.LOCAL_UID.value, uid)

@@ -20,7 +20,7 @@ from bench.dst.guard import Guard
 from bench.dst.index import ShakyIndex
 from bench.dst.run import Plan, drawn, run_seed
 from bench.dst.world import World
-from federation.core import loss
+from federation.core import doubt, loss
 from federation.core.facts import JobState
 from federation.core.failover import FAST
 from federation.core.holding import NEVER, Lease
@@ -112,6 +112,26 @@ def test_a_job_to_be_kept_that_runs_elsewhere(monkeypatch: pytest.MonkeyPatch) -
 def test_an_agent_that_does_not_wait_for_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lease, "may_start", lambda self, epoch, now: self.holds(now))
     first("one-copy", plan=lost, prepare=fast)
+
+
+def agent_dead(faults: Faults, rng: random.Random) -> None:
+    """An agent stays away for longer than its lease, while its cluster goes on."""
+
+    def die(now: float, lasts: float) -> str:
+        agent = faults.world.agents[faults.world.names[0]]
+        agent.down_s, agent.dies_in = lasts, 0
+        return f"{agent.host.name} is dead"
+
+    if faults.guarded:
+        faults.at(rng.uniform(30, 120), die, 200)
+
+
+def test_a_failure_that_comes_from_the_end_of_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What guards kill has failed where a Job has no retries: that is no result of the job."""
+    for seed in SEEDS:
+        assert run_seed(seed, plan=agent_dead).violations == []
+    monkeypatch.setattr(doubt, "doubted", lambda state, copy: False)
+    assert "is Failed, but no run of it ended so" in first("finished-once", plan=agent_dead)
 
 
 # Bugs of dispatch
