@@ -190,7 +190,7 @@ async def stalls() -> AsyncIterator[list[float]]:
     async def beat() -> None:
         while True:
             before = time.monotonic()
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005)  # what is measured is how late it comes back
             longest[0] = max(longest[0], time.monotonic() - before - 0.005)
 
     beating = asyncio.create_task(beat())

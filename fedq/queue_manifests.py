@@ -11,6 +11,19 @@ Json = dict[str, Any]
 FLAVOR = "default"
 
 
+def priority_class_manifests(values: Mapping[str, int]) -> list[Json]:
+    """WorkloadPriorityClasses by name; needed on the management cluster only."""
+    return [
+        {
+            "apiVersion": KUEUE_API,
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+        }
+        for name, value in values.items()
+    ]
+
+
 def queue_manifests(
     queue: str, namespace: str, quotas: Mapping[str, str], **more: object
 ) -> list[Json]:

@@ -12,7 +12,7 @@ import uuid
 import structlog
 
 from federation.api.lease import API
-from federation.api.meta import wire_time
+from federation.api.meta import wire_micro_time
 from federation.api.names import FEDQ_NAMESPACE
 from federation.core.failover import Timings
 from federation.edge.errors import AlreadyExists, ApiError, NotFound
@@ -73,13 +73,13 @@ class Canary:
             except ApiError as error:
                 self._error = str(error)
                 log.warning("canary.not_written", error=str(error))
-            await asyncio.sleep(self._period)
+            await asyncio.sleep(self._period)  # a sign of life has a period
 
     async def _write(self) -> None:
         spec = {
             "holderIdentity": self._holder,
             "leaseTransitions": self._number,
-            "renewTime": wire_time(self._clock.wall()).replace("Z", ".000000Z"),
+            "renewTime": wire_micro_time(self._clock.wall()),
         }
         try:
             await self._client.patch(LEASES, NAME, {"spec": spec}, FEDQ_NAMESPACE)

@@ -131,11 +131,15 @@ class ClusterNews:
 
     def replaced(self, cluster: str) -> None:
         """A cluster is reached anew; its first inventory follows."""
-        for uid, state in self._jobs(cluster):
-            if cluster in state.remotes:
-                self._feed(uid, on.ClusterReplaced(cluster))
+        self._read_anew(cluster)
         self._orphans.pop(cluster, None)
         self._reach(cluster, reachable=True)
+
+    def _read_anew(self, cluster: str) -> None:
+        """Versions begin anew there, of copies too that were known to be gone."""
+        for uid, state in list(self._states.items()):
+            if cluster in state.remotes:
+                self._feed(uid, on.ClusterReplaced(cluster))
 
     def take(self, link: ClusterLink, news: News) -> None:
         """What the worker of a cluster saw."""
@@ -159,9 +163,7 @@ class ClusterNews:
         if listed is not None and listed < self._versions.get(cluster, 0):
             log.warning("cluster.restored", cluster=cluster, version=listed)
             self._versions[cluster] = listed
-            for uid, state in list(self._states.items()):
-                if cluster in state.remotes:
-                    self._feed(uid, on.ClusterReplaced(cluster))
+            self._read_anew(cluster)
         seen = [listed or 0, *(copy.remote.version for copy in news.copies)]
         self._versions[cluster] = max(self._versions.get(cluster, 0), *seen)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from federation.api.names import Option
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.facts import JobState, LocalJob, Record
+from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.loss import standing_of
 from federation.core.stay import checked
 from federation.core.wishes import Disconnect
@@ -96,12 +96,7 @@ class Copies:
         link = self._link(state, effect.cluster)
         copy = state.remotes[effect.cluster]
         outcome = await link.command(AdoptCopy(copy.key, effect.uid, effect.epoch))
-        if outcome.remote is not None:
-            self._controller.feed(uid, on.RemoteSeen(outcome.remote))
-        if outcome.result is Result.ABSENT:
-            self._controller.feed(uid, on.RemoteAbsent(effect.cluster, copy.version))
-        else:
-            _check(outcome)
+        self._take(uid, copy, outcome)
 
     async def remove(self, uid: str, state: JobState, effect: do.RemoveRemote) -> None:
         """Delete the copy."""
@@ -109,11 +104,16 @@ class Copies:
         copy = state.remotes[effect.cluster]
         command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait)
         outcome = await link.command(command)
+        self._take(uid, copy, outcome)
+        if outcome.result is Result.ABSENT:
+            link.ledger.ended(uid, copy.version)
+
+    def _take(self, uid: str, copy: RemoteJob, outcome: Outcome) -> None:
+        """What an answer says of a copy that was there."""
         if outcome.remote is not None:
             self._controller.feed(uid, on.RemoteSeen(outcome.remote))
         if outcome.result is Result.ABSENT:
-            self._controller.feed(uid, on.RemoteAbsent(effect.cluster, copy.version))
-            link.ledger.ended(uid, copy.version)
+            self._controller.feed(uid, on.RemoteAbsent(copy.cluster, copy.version))
         else:
             _check(outcome)
 

@@ -107,7 +107,7 @@ class Dispatcher:
             except (IndexLost, IndexUnavailable) as error:
                 self._note(str(error))
                 if self._failures:
-                    await asyncio.sleep(self._pause())
+                    await asyncio.sleep(self._pause())  # Redis has no event for being back
                 self._wake.set()
 
     def _well(self) -> None:

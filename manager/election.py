@@ -74,13 +74,14 @@ class Election:
         while not await self._attempt():
             free = free_at(self._seen, self.identity, self.times)
             pause = self.times.retry_s if free is None else free - self._clock()
+            # The end of the lease of another one is a matter of time alone.
             await asyncio.sleep(min(self.times.retry_s, max(LEAST_PAUSE_S, pause)))
         log.info("leader.elected", own=self.identity)
 
     async def keep(self) -> None:
         """Renew until another replica has the Lease. Raises LeadershipLost."""
         while True:
-            await asyncio.sleep(self.times.retry_s)
+            await asyncio.sleep(self.times.retry_s)  # the period of the protocol
             if not await self._attempt() and self.leader not in ("", self.identity):
                 self._until = float("-inf")
                 raise LeadershipLost(f"{self.leader} leads, no longer {self.identity}")

@@ -134,7 +134,7 @@ class RayProcess:
         killed = sessions.end(self._process.pid)
         await self._process.wait()
         while sessions.members(self._process.pid):  # noqa: ASYNC110  (of others' ends nobody tells)
-            await asyncio.sleep(GONE_LOOK_S)
+            await asyncio.sleep(GONE_LOOK_S)  # see above
         self._listening.cancel()
         self._record.unlink(missing_ok=True)
         log.info("ray.ended", processes=len(killed))
@@ -192,7 +192,7 @@ async def open_ray(settings: RaySettings) -> RayProcess:
     try:
         found.record()
         await found.opened
-    except BaseException:
+    except BaseException:  # a cancellation too must not leave its processes
         await found.aclose()
         raise
     return found

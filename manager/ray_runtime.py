@@ -65,7 +65,7 @@ class _Actor:
 
     async def _end_when_alone(self) -> None:
         while self._leash.silence < ENDS_AFTER_S:  # noqa: ASYNC110  (silence has no event)
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # see above
         os._exit(0)  # nobody hears of it; if somebody still wants an actor, Ray starts another
 
     async def apply(self, commands: list[Command]) -> list[Outcome]:
@@ -172,7 +172,7 @@ def _end_with_parent() -> None:
     """The manager may be killed, and this program's loop may hang: a thread sees to the rest."""
     parent = os.getppid()
     while os.getppid() == parent:
-        time.sleep(PARENT_LOOK_S)
+        time.sleep(PARENT_LOOK_S)  # of its end nobody tells a process that is not its parent
     _end()
 
 

@@ -133,7 +133,7 @@ class SupervisedRuntime:
                 pause = 0.0
             pause = min(max(self.times.pause_s, 2 * pause), self.times.most_pause_s)
             self._say(f"{why}. It is tried again after {pause:.0f} s")
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause)  # nothing tells that Ray could be had now
 
     def _say(self, why: str) -> None:
         self.problem = f"cluster workers run in the manager's process: {why}"
@@ -214,7 +214,7 @@ class SupervisedRuntime:
         """Look after Ray and its actors; what is wrong once something is."""
         replaced: set[Seat] = set()
         while True:
-            await asyncio.sleep(self.times.check_s)
+            await asyncio.sleep(self.times.check_s)  # a process that hangs tells nobody
             if why := await ray.check():
                 return f"Ray has failed: {why}"
             for seat in [seat for seat in self._seats if seat.silent]:

@@ -21,6 +21,7 @@ from federation.core.why import Explainer
 from federation.edge.catalog import Catalog
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
+from federation.edge.turns import in_turns
 from worker_agent.controls import Controls
 from worker_agent.decisions import Decisions
 from worker_agent.device_claims import DeviceClaims
@@ -42,9 +43,6 @@ PLACES_REST = 9
 """News of nodes and pods are taken in before every decision. While nothing else is to be decided,
 not more than a tenth of the time goes there: after taking in some, the next wait for so many times
 as long as that took."""
-
-SYNCED_AT_ONCE = 64
-"""Jobs that are looked at before others have their turn: writes, watches."""
 
 
 class Agent:
@@ -179,10 +177,8 @@ class Agent:
             self._holds.wake()
             version, touched = self.book.seen_version, list(self.state.dirty)
             self.state.dirty.clear()
-            for count, uid in enumerate(touched, 1):
+            async for uid in in_turns(touched):
                 self._sync(uid, now)
-                if not count % SYNCED_AT_ONCE:
-                    await asyncio.sleep(0)
             if self._repair_at is not None and self._repair_at <= now:
                 self._repair_at = self._repair.run(now)
             for queue in self.devices.take_in(now):

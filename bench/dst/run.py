@@ -104,7 +104,7 @@ async def _live(world: World, seed: int, plan: Plan) -> None:
         loop.later(at, lambda n: world.note("people", f"submit {people.submit(n)}"), number)
         _plan_edits(world, rng, f"j{number:02}", at)
     plan(Faults(world, rng, TROUBLE_S), rng)
-    await asyncio.sleep(TROUBLE_S)
+    await asyncio.sleep(TROUBLE_S)  # virtual time, as below
     for program in world.programs:
         program.dies_in = None
     world.note("FAULT", "all faults are over")

@@ -108,7 +108,7 @@ class KubeClient:
         """Close all connections. Streams that are still open end with Unreachable."""
         await self._transport.aclose()
         for _ in range(2):  # the loop closes the sockets of what was aborted in its next rounds
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # one of these rounds
 
     # Reading
 

@@ -179,7 +179,7 @@ class RedisIndex:
         """
         try:
             yield
-        except BaseException as error:
+        except BaseException as error:  # a cancellation too leaves it open what was done
             found = translated(error, self._server) if isinstance(error, RedisError) else error
             self._lost, self._changes = str(found) or "a request was broken off", []
             if found is error:

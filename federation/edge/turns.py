@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-AT_ONCE = 100
+AT_ONCE = 64
 """Items between two turns: some ten milliseconds, as leases are renewed by the same loop."""
 
 
@@ -21,4 +21,4 @@ async def in_turns(items: Sequence[T]) -> AsyncIterator[T]:
         yield items[at]
         at += 1
         if at % AT_ONCE == 0:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn for everybody else

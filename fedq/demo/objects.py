@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from federation.api.names import KUEUE_API, Label
-from fedq.queue_manifests import queue_manifests
+from federation.api.names import Label
+from fedq.queue_manifests import priority_class_manifests, queue_manifests
 
 Json = dict[str, Any]
 
@@ -91,12 +91,4 @@ def queues(cards: int) -> list[Json]:
 
 def priority_classes() -> list[Json]:
     """The classes that the Jobs name; needed on the management cluster only."""
-    return [
-        {
-            "apiVersion": KUEUE_API,
-            "kind": "WorkloadPriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        }
-        for name, value in PRIORITIES.items()
-    ]
+    return priority_class_manifests(PRIORITIES)

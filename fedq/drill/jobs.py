@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.names import KUEUE_API, KUEUE_GROUP, Controller, Label, Option
-from fedq.queue_manifests import queue_manifests
+from fedq.queue_manifests import priority_class_manifests, queue_manifests
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -102,15 +102,7 @@ class Plan:
 
 def priority_classes() -> list[Json]:
     """The classes that jobs may name; needed on the management cluster only."""
-    return [
-        {
-            "apiVersion": KUEUE_API,
-            "kind": "WorkloadPriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        }
-        for name, value in PRIORITIES.items()
-    ]
+    return priority_class_manifests(PRIORITIES)
 
 
 def check_objects(name: str, clusters: list[str]) -> list[Json]:

@@ -131,7 +131,7 @@ class Keeper:
             except ApiError as error:
                 failures += 1
                 log.warning("pod.unreported", pod=self._plan.name, why=str(error))
-                await asyncio.sleep(backoff(failures, self._random, error))
+                await asyncio.sleep(backoff(failures, self._random, error))  # nobody tells
 
 
 async def stop(handle: Handle, grace: float, end: asyncio.Task[None]) -> None:

@@ -38,8 +38,8 @@ def test_a_store_that_ignores_conditions_is_found_out(server: ObjectServer, head
     assert "/bucket/job/token" not in server.objects
 
 
-def test_a_claim_whose_answer_is_lost_is_made_once(server: ObjectServer) -> None:
-    """The next look shows that it was done."""
+def lose_first_puts(server: ObjectServer) -> None:
+    """The first PUT of each object is carried out, and its answer is lost."""
     lost: list[str] = []
 
     def lose(method: str, path: str) -> bool:
@@ -48,6 +48,11 @@ def test_a_claim_whose_answer_is_lost_is_made_once(server: ObjectServer) -> None
         return first
 
     server.lose = lose
+
+
+def test_a_claim_whose_answer_is_lost_is_made_once(server: ObjectServer) -> None:
+    """The next look shows that it was done."""
+    lose_first_puts(server)
     assert token(server, 2).claim() == State(2)
     assert token(server, 2).state() == State(2)
 
@@ -60,14 +65,7 @@ def test_a_commit_whose_answer_is_lost_is_found_to_be_done(
     source.write_text("weights")
     one = token(server, 1)
     one.claim()
-    lost: list[str] = []
-
-    def lose(method: str, path: str) -> bool:
-        first = method == "PUT" and path not in lost
-        lost.append(path)
-        return first
-
-    server.lose = lose
+    lose_first_puts(server)
     made = one.put("model", source)
 
     assert one.state().commits == {"model": made}
