@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import structlog
 
 from federation.api.names import Label
 from federation.core.events import QueueMoved
-from federation.core.facts import ObjectKey
+from federation.core.facts import LocalJob
 from federation.core.failover import DEFAULT, Timings
 from federation.core.policies import Policies
 from federation.core.queueing import PendingIndex
@@ -18,11 +18,14 @@ from federation.core.scheduler import Scheduler
 from federation.edge.catalog import Catalog
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.informer import Calls, Informer, Select
+from federation.edge.kind_informers import KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.redis_index import RedisIndex
-from federation.edge.resources import JOBS, WORKLOADS, Json
+from federation.edge.resources import JOBS, WORKLOADS, Json, resource_of
 from federation.edge.services import guard
 from federation.edge.web import counted
+from federation.jobs.kinds.kind import JobKind, Kinds
+from federation.jobs.kinds.registry import BATCH_ONLY
 from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.dispatcher import REACTIVATION_S, Dispatcher
@@ -39,6 +42,7 @@ log = structlog.get_logger(__name__)
 
 MOST_POSITIONS = 10_000
 FETCH_AGAIN_S = 2.0
+_QUEUED = Select(label_selector=Label.QUEUE_NAME.value)
 
 
 class Manager:
@@ -54,6 +58,7 @@ class Manager:
         timings: Timings = DEFAULT,
         *,
         clamp_grace: bool = False,
+        kinds: Kinds = BATCH_ONLY,
     ) -> None:
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
@@ -62,7 +67,7 @@ class Manager:
         self.scheduler = Scheduler(index, REACTIVATION_S)
         rules = policies or Policies()
         self.controller = Controller(
-            self.catalog, self.scheduler, rules, timings, clamp_grace=clamp_grace
+            self.catalog, self.scheduler, rules, timings, clamp_grace=clamp_grace, kinds=kinds
         )
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings)
@@ -81,6 +86,7 @@ class Manager:
         self._status = QueueStatus(client, self.controller, health)
         self._catalog_dirty = asyncio.Event()
         self._jobs, self._workloads = _informers(client, self.controller)
+        self._others = KindInformers(client, kinds, self._on_jobs, select=_QUEUED)
         self.ready = False
         self.crashed = ""
         self.on_crash: Callable[[], None] = lambda: None
@@ -107,8 +113,11 @@ class Manager:
                     tasks.create_task(self._guard(informer.run(), name), name=name)
                 claims = self._guard(self.catalog.claims.run(), "claims")
                 tasks.create_task(claims, name="claims")
+                others = self._guard(self._others.run(), "kinds")
+                tasks.create_task(others, name="kinds")
                 for informer in informers:
                     await informer.synced.wait()
+                await self._others.settled.wait()
                 await self.catalog.claims.ready()
                 await self.controller.start()
                 self.ready = True
@@ -127,10 +136,20 @@ class Manager:
         finally:
             await self.controller.aclose()
 
-    async def _fetch(self, key: ObjectKey) -> Json | None:
+    def _on_jobs(self, kind: JobKind) -> Calls:
+        """Who is told of the objects of another kind."""
+        seen = self.controller
+
+        def listed(items: Sequence[Json], version: str) -> Coroutine[Any, Any, None]:
+            return seen.on_jobs_listed(items, version, kind.name)
+
+        return Calls(listed, seen.see_job, seen.job_deleted)
+
+    async def _fetch(self, local: LocalJob) -> Json | None:
+        key, kind = local.key, resource_of(self.controller.kinds[local.kind])
         while True:
             try:
-                return await self.client.get(JOBS, key.name, key.namespace)
+                return await self.client.get(kind, key.name, key.namespace)
             except NotFound:
                 return None
             except ApiError as error:
@@ -231,7 +250,7 @@ class Manager:
 
 def _informers(client: KubeClient, controller: Controller) -> tuple[Informer, Informer]:
     """Of the queue-labelled Jobs, and of the Workloads."""
-    seen, queued = controller, Select(label_selector=Label.QUEUE_NAME.value)
+    seen, queued = controller, _QUEUED
     jobs = Calls(seen.on_jobs_listed, seen.see_job, seen.job_deleted)
     workloads = Calls(seen.on_workloads_listed, seen.see_workload, seen.workload_deleted)
     return Informer(client, JOBS, jobs, select=queued), Informer(client, WORKLOADS, workloads)

@@ -21,7 +21,7 @@ from federation.core.facts import JobState, RemoteJob
 from federation.core.failover import Standing, Timings
 from federation.core.loss import may_rerun, waits_for_time
 from manager.link import ClusterLink
-from manager.protocol import Copy, DeleteCopy, News, Result
+from manager.protocol import Copy, DeleteCopy, Inventory, News, Result
 from manager.reruns import Reruns
 
 log = structlog.get_logger(__name__)
@@ -56,8 +56,9 @@ class ClusterNews:
         self._reruns = Reruns(self._rerun)
         self._orphans: dict[str, dict[str, RemoteJob]] = {}
         self._again: dict[str, asyncio.TimerHandle] = {}
-        self._versions: dict[str, int] = {}
-        """The newest version that was heard of on each cluster."""
+        self._versions: dict[tuple[str, str], int] = {}
+        """The newest version that was heard of on each cluster, by kind: listings of several kinds
+        may overtake each other."""
 
     def close(self) -> None:
         """Tell nothing any more."""
@@ -151,21 +152,24 @@ class ClusterNews:
         self._note_version(link.name, news)
         for copy in news.copies:
             self._see_copy(link, copy)
-        if news.inventory is not None:
-            self._check_inventory(link, news.inventory.local_uids, news.inventory.version)
+        for inventory in _inventories(news):
+            self._check_inventory(link, inventory)
 
     def _note_version(self, cluster: str, news: News) -> None:
         """A list is never older than what was seen before it, unless the store of the cluster was
         restored from a backup: then what it says now is the truth, of copies too that are there
         again although they were gone.
         """
-        listed = news.inventory.version if news.inventory is not None else None
-        if listed is not None and listed < self._versions.get(cluster, 0):
-            log.warning("cluster.restored", cluster=cluster, version=listed)
-            self._versions[cluster] = listed
-            self._read_anew(cluster)
-        seen = [listed or 0, *(copy.remote.version for copy in news.copies)]
-        self._versions[cluster] = max(self._versions.get(cluster, 0), *seen)
+        for inventory in _inventories(news):
+            at, listed = (cluster, inventory.kind), inventory.version
+            if listed < self._versions.get(at, 0):
+                log.warning("cluster.restored", cluster=cluster, version=listed)
+                self._versions[at] = 0
+                self._read_anew(cluster)
+            self._versions[at] = max(self._versions.get(at, 0), listed)
+        for remote in (copy.remote for copy in news.copies):
+            at = (cluster, remote.kind)
+            self._versions[at] = max(self._versions.get(at, 0), remote.version)
 
     def _see_copy(self, link: ClusterLink, copy: Copy) -> None:
         remote = copy.remote
@@ -184,7 +188,8 @@ class ClusterNews:
         """Delete a copy whose local job is gone. It may never change again, so that no event tells
         of it: if it cannot be done now, it is done when the cluster is reached, or in a while.
         """
-        outcome = await link.command(DeleteCopy(remote.key, remote.uid, None, remote.running))
+        command = DeleteCopy(remote.key, remote.uid, None, remote.running, remote.kind)
+        outcome = await link.command(command)
         if outcome.result in (Result.OK, Result.ABSENT):
             self._orphans.get(link.name, {}).pop(remote.uid, None)
             return
@@ -200,7 +205,13 @@ class ClusterNews:
             if known is None or known.reachable:
                 self._start("", self._remove_orphan(link, remote))
 
-    def _check_inventory(self, link: ClusterLink, present: frozenset[str], version: int) -> None:
-        concerned = dict(self._jobs(link.name))
-        for uid in concerned.keys() - present:
-            self._feed(uid, on.RemoteAbsent(link.name, version))
+    def _check_inventory(self, link: ClusterLink, found: Inventory) -> None:
+        concerned = {uid for uid, state in self._jobs(link.name) if state.kind == found.kind}
+        for uid in concerned - found.local_uids:
+            self._feed(uid, on.RemoteAbsent(link.name, found.version))
+
+
+def _inventories(news: News) -> Iterator[Inventory]:
+    if news.inventory is not None:
+        yield news.inventory
+    yield from news.others

@@ -15,7 +15,7 @@ from functools import partial
 
 from federation.api.names import ActiveReason, Label, Mirror
 from federation.core.bound import has_pods
-from federation.core.facts import ObjectKey, RemoteJob
+from federation.core.facts import BATCH_JOB, RemoteJob
 from federation.edge.errors import (
     AlreadyExists,
     ApiError,
@@ -26,10 +26,12 @@ from federation.edge.errors import (
     NotFound,
 )
 from federation.edge.informer import Calls, Informer, Select
+from federation.edge.kind_informers import KindInformers, served
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
-from federation.edge.resources import JOBS, WORKER_REPORTS, Json
-from federation.jobs import batch_job
+from federation.edge.resources import JOBS, WORKER_REPORTS, Json, resource_of
+from federation.jobs.kinds.kind import JobKind
+from federation.jobs.kinds.registry import KINDS, known
 from manager.leash import Leash
 from manager.protocol import (
     AdoptCopy,
@@ -68,6 +70,8 @@ class ClusterWorker:
         self._health = Health()
         self._copies: dict[str, Copy] = {}
         self._inventory: Inventory | None = None
+        self._others: dict[str, Inventory] = {}
+        self._kinds = known(spec.external) if spec.external else KINDS
         self._report: Json | None = None
         self._seq = 0
         self._sent: News | None = None
@@ -93,12 +97,14 @@ class ClusterWorker:
         own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
         on_copy = Calls(self.see_copies, self.see_copy, partial(self.see_copy, gone=True))
         copies = Informer(client, JOBS, on_copy, select=own)
+        others = KindInformers(client, self._kinds, self._on_copies, select=own)
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
         reports = Informer(client, WORKER_REPORTS, on_report)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(copies.run())
                 tasks.create_task(reports.run())
+                tasks.create_task(others.run())
                 tasks.create_task(self._probe(client, copies, reports))
         finally:
             await client.aclose()
@@ -137,31 +143,44 @@ class ClusterWorker:
         self._seq += 1
         copies, self._copies = tuple(self._copies.values()), {}
         inventory, self._inventory = self._inventory, None
+        others, self._others = tuple(self._others.values()), {}
         report, self._report = self._report, None
         requests = dict(self._client.requests) if self._client else {}
         if self._leash is not None:
             self._leash.told(self._seq)
         self._sent = News(
-            self.instance, os.getpid(), self._seq, self._health, copies, inventory, report, requests
-        )
+            self.instance, os.getpid(), self._seq, self._health, copies, inventory, report,
+            requests, others,
+        )  # fmt: skip
         return self._sent
 
     # What is seen
 
     def see_copies(self, items: Sequence[Json], version: str) -> None:
-        """A full listing of the copies."""
-        self._told.clear()
+        """A full listing of the copies that are Jobs."""
+        self._inventory = self._listed(items, version, BATCH_JOB)
+
+    def _on_copies(self, kind: JobKind) -> Calls:
+        """Who is told of the copies of another kind."""
+
+        def listed(items: Sequence[Json], version: str) -> None:
+            self._others[kind.name] = self._listed(items, version, kind.name)
+
+        return Calls(listed, self.see_copy, partial(self.see_copy, gone=True))
+
+    def _listed(self, items: Sequence[Json], version: str, kind: str) -> Inventory:
+        self._told = {uid: told for uid, told in self._told.items() if told.kind != kind}
         for item in items:
             self.see_copy(item)
-        uids = frozenset(_local_uid(item) for item in items)
-        self._inventory = Inventory(int(version), uids)
         self._news.set()
+        return Inventory(int(version), frozenset(_local_uid(item) for item in items), kind)
 
     def see_copy(self, job: Json, *, gone: bool = False) -> None:
         """One copy as it is now. What makes no difference to the manager is not passed on."""
         copy = self._copy(job, gone=gone)
         uid = copy.remote.uid
-        if _same(self._told.get(uid), copy.remote):
+        kind = self._kinds[copy.remote.kind]
+        if _same(self._told.get(uid), copy.remote, kind):
             return
         if gone:
             self._told.pop(uid, None)
@@ -171,7 +190,8 @@ class ClusterWorker:
         self._news.set()
 
     def _copy(self, job: Json, *, gone: bool = False) -> Copy:
-        return Copy(_local_uid(job), batch_job.remote_job(self.spec.name, job, gone=gone))
+        remote = self._kinds.of(job).remote_job(self.spec.name, job, gone=gone)
+        return Copy(_local_uid(job), remote)
 
     def see_reports(self, items: Sequence[Json], version: str) -> None:
         """A full listing of the reports."""
@@ -239,12 +259,19 @@ class ClusterWorker:
             return Outcome(Result.RETRY, error.reason, str(error))
 
     async def _create(self, client: KubeClient, command: CreateCopy) -> Outcome:
-        namespace = command.key.namespace
+        namespace, kind = command.key.namespace, self._kinds.of(command.body)
         try:
-            job = await client.create(JOBS, command.body, namespace)
+            job = await client.create(resource_of(kind), command.body, namespace)
         except AlreadyExists:
-            return await self._claim_existing(client, command)
+            return await self._claim_existing(client, command, kind)
         except NotFound:
+            if kind.name != BATCH_JOB and not await served(client, kind):
+                return Outcome(
+                    Result.REFUSED,
+                    "KindMissing",
+                    f"cluster {self.spec.name} does not serve {kind.plural}.{kind.group}: install"
+                    " its custom resource definition and its controller there",
+                )
             return Outcome(
                 Result.REFUSED,
                 "NamespaceMissing",
@@ -255,11 +282,13 @@ class ClusterWorker:
         self._told.setdefault(remote.uid, remote)
         return Outcome(Result.OK, remote=remote)
 
-    async def _claim_existing(self, client: KubeClient, command: CreateCopy) -> Outcome:
-        """A Job of that name is there: this attempt, an older one of ours, or somebody else's."""
+    async def _claim_existing(
+        self, client: KubeClient, command: CreateCopy, kind: JobKind
+    ) -> Outcome:
+        """One of that name is there: this attempt, an older one of ours, or somebody else's."""
         namespace, name = command.key
         try:
-            job = await client.get(JOBS, name, namespace)
+            job = await client.get(resource_of(kind), name, namespace)
         except NotFound:
             return Outcome(Result.RETRY, "Gone", f"{command.key} was just deleted")
         meta = job["metadata"]
@@ -268,8 +297,8 @@ class ClusterWorker:
             return Outcome(
                 Result.REFUSED,
                 "NameTaken",
-                f"a Job {command.key} that is not ours exists on cluster {self.spec.name}: rename"
-                " one of the two, or keep this job off that cluster",
+                f"a {kind.kind} {command.key} that is not ours exists on cluster {self.spec.name}:"
+                " rename one of the two, or keep this job off that cluster",
             )
         remote = self._copy(job).remote
         if _local_uid(job) == command.local_uid and remote.attempt == command.attempt:
@@ -277,7 +306,8 @@ class ClusterWorker:
         if _local_uid(job) == command.local_uid and remote.attempt > command.attempt:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
         await client.delete(  # as it was seen: the agent may start it at this moment
-            JOBS, name, namespace, uid=remote.uid, resource_version=str(remote.version),
+            resource_of(kind), name, namespace,
+            uid=remote.uid, resource_version=str(remote.version),
             propagation="Foreground" if has_pods(remote) else "Background",
         )  # fmt: skip
         return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
@@ -288,19 +318,20 @@ class ClusterWorker:
         """
         key, notes = command.key, {Mirror.EPOCH.value: str(command.epoch)}
         body = {"metadata": {"uid": command.uid, "annotations": notes}}
+        resource = resource_of(self._kinds[command.kind])
         try:
-            job = await client.patch(JOBS, key.name, body, key.namespace)
+            job = await client.patch(resource, key.name, body, key.namespace)
         except NotFound:
             return Outcome(Result.ABSENT)
         except (Conflict, Invalid) as error:  # another object has the name, or it was written
-            return await self._look(client, key, command.uid, error)
+            return await self._look(client, command, error)
         return Outcome(Result.OK, remote=self._copy(job).remote)
 
     async def _delete(self, client: KubeClient, command: DeleteCopy) -> Outcome:
-        key = command.key
+        key, kind = command.key, self._kinds[command.kind]
         try:
             answer = await client.delete(
-                JOBS,
+                resource_of(kind),
                 key.name,
                 key.namespace,
                 uid=command.uid,
@@ -310,25 +341,26 @@ class ClusterWorker:
         except NotFound:
             return Outcome(Result.ABSENT)
         except Conflict as error:
-            return await self._look(client, key, command.uid, error)
-        if answer.get("kind") == "Job":
+            return await self._look(client, command, error)
+        if answer.get("kind") == kind.kind:
             return Outcome(Result.OK, remote=self._copy(answer).remote)
         return Outcome(Result.ABSENT)
 
     async def _look(
-        self, client: KubeClient, key: ObjectKey, uid: str, error: Conflict | Invalid
+        self, client: KubeClient, command: AdoptCopy | DeleteCopy, error: Conflict | Invalid
     ) -> Outcome:
         """Another object has the name (ours is gone), or ours changed: let the caller look."""
+        resource = resource_of(self._kinds[command.kind])
         try:
-            job = await client.get(JOBS, key.name, key.namespace)
+            job = await client.get(resource, command.key.name, command.key.namespace)
         except NotFound:
             return Outcome(Result.ABSENT)
-        if job["metadata"]["uid"] != uid:
+        if job["metadata"]["uid"] != command.uid:
             return Outcome(Result.ABSENT)
         return Outcome(Result.RETRY, error.reason, str(error), self._copy(job).remote)
 
 
-def _same(told: RemoteJob | None, now: RemoteJob) -> bool:
+def _same(told: RemoteJob | None, now: RemoteJob, kind: JobKind) -> bool:
     """Whether the manager would do the same about both.
 
     The status of a suspended copy is of no interest unless it is held, nor is one that its
@@ -338,7 +370,7 @@ def _same(told: RemoteJob | None, now: RemoteJob) -> bool:
         return False
     facts = replace(now, version=told.version, status=told.status)
     idle = now.suspended and not now.held
-    return facts == told and (idle or batch_job.in_transit(now.status))
+    return facts == told and (idle or kind.in_transit(now.status))
 
 
 def _local_uid(job: Json) -> str:

@@ -19,7 +19,7 @@ import structlog
 from federation.api import record as records
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.facts import JobState, LocalJob, ObjectKey, Record
+from federation.core.facts import BATCH_JOB, JobState, LocalJob, ObjectKey, Record
 from federation.core.failover import DEFAULT, Timings
 from federation.core.lifecycle import step, wake_at
 from federation.core.policies import Policies
@@ -30,7 +30,8 @@ from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
 from federation.edge.turns import in_turns
-from federation.jobs import batch_job
+from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.registry import BATCH_ONLY
 from manager.cluster_news import ClusterNews
 from manager.job_queues import JobQueues
 from manager.pod_defaults import KnownDefaults
@@ -60,13 +61,15 @@ class Controller:
         timings: Timings = DEFAULT,
         *,
         clamp_grace: bool = False,
+        kinds: Kinds = BATCH_ONLY,
     ) -> None:
+        self.kinds = kinds
         self.catalog, self.scheduler, self.policies = catalog, scheduler, policies
         self.views = Views(catalog, policies, timings, clamp_grace)
         self.queues = JobQueues(catalog)
         self.states: dict[str, JobState] = {}
         kept = policies.retention
-        self.rules = LifeRules(batch_job.is_behind, policies.pods_ready, kept, timings)
+        self.rules = LifeRules(kinds.is_behind, policies.pods_ready, kept, timings)
         self.news = ClusterNews(self.states, self.feed, self._start, timings)
         self.on_news, self.cluster_replaced = self.news.take, self.news.replaced
         self.cluster_stood = self.news.stood
@@ -74,14 +77,18 @@ class Controller:
         self.on_quota: Callable[[], None] = lambda: None
         self.inactive: Callable[[], dict[str, str]] = dict
         self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
-        self.fetch: Callable[[ObjectKey], Coroutine[Any, Any, Json | None]]
+        self.fetch: Callable[[LocalJob], Coroutine[Any, Any, Json | None]]
         """Gets a Job that is not in memory any more; None if it cannot be had."""
         self._defaults = KnownDefaults(
-            lambda namespace: catalog.pod_defaults(namespace, policies.resources)
+            lambda namespace: catalog.pod_defaults(namespace, policies.resources), kinds
         )
         self._bodies: OrderedDict[str, Json] = OrderedDict()
-        self._jobs: dict[ObjectKey, str] = {}
+        self._jobs: dict[tuple[str, ObjectKey], str] = {}
         self._workloads: dict[ObjectKey, tuple[str, str]] = {}
+        others = (kind.name for kind in kinds if kind.name != BATCH_JOB)
+        self._unread: dict[str, dict[str, Json]] = {name: {} for name in others}
+        """Workloads of kinds whose objects have not been listed yet, by UID: that none is known
+        does not mean that none is there."""
         self._deleted_jobs = Deletions()
         self._deleted_workloads = Deletions()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -236,7 +243,7 @@ class Controller:
                 self._start(uid, self._fetch_anew(uid, local))
 
     async def _fetch_anew(self, uid: str, local: LocalJob) -> None:
-        body = await self.fetch(local.key)
+        body = await self.fetch(local)
         if body is not None and body["metadata"]["uid"] == uid:
             self._take_anew(body)
 
@@ -268,14 +275,18 @@ class Controller:
 
     # Local jobs
 
-    async def on_jobs_listed(self, items: Sequence[Json], version: str) -> None:
-        """A full listing of the queue-labelled Jobs, as of `version`."""
+    async def on_jobs_listed(
+        self, items: Sequence[Json], version: str, kind: str = BATCH_JOB
+    ) -> None:
+        """A full listing of the queue-labelled jobs of a kind, as of `version`."""
         present = {item["metadata"]["uid"] for item in items}
-        for key, uid in list(self._jobs.items()):
-            if uid not in present:
-                self._job_gone(key, uid, int(version))
+        for (of, key), uid in list(self._jobs.items()):
+            if of == kind and uid not in present:
+                self._job_gone(kind, key, uid, int(version))
         async for item in in_turns(items):
             self.see_job(item)
+        for workload in self._unread.pop(kind, {}).values():
+            self.see_workload(workload)
 
     def see_job(self, job: Json) -> None:
         """A local Job as it is now, by the watch or as the answer to a write."""
@@ -284,13 +295,14 @@ class Controller:
             self._take(job)
 
     def _take(self, job: Json) -> None:
-        local = batch_job.local_job(job, self._defaults.of(job["metadata"]["namespace"]))
+        kind = self.kinds.of(job)
+        local = kind.local_job(job, self._defaults.of(job["metadata"]["namespace"]))
         if self._deleted_jobs.covers(local.uid, local.version):
             return
-        known = self._jobs.get(local.key)
+        known = self._jobs.get((local.kind, local.key))
         if known is not None and known != local.uid:
-            self._job_gone(local.key, known, local.version)
-        self._jobs[local.key] = local.uid
+            self._job_gone(local.kind, local.key, known, local.version)
+        self._jobs[local.kind, local.key] = local.uid
         self.keep_body(local.uid, job)
         self.feed(local.uid, on.LocalSeen(local))
         state = self.states.get(local.uid)
@@ -302,16 +314,16 @@ class Controller:
         """A local Job is gone (or lost its queue label)."""
         meta = job["metadata"]
         key, version = ObjectKey(meta["namespace"], meta["name"]), int(meta["resourceVersion"])
-        self._job_gone(key, meta["uid"], version)
+        self._job_gone(self.kinds.of(job).name, key, meta["uid"], version)
 
-    def job_gone(self, key: ObjectKey, uid: str) -> None:
+    def job_gone(self, local: LocalJob) -> None:
         """A local Job is known not to exist any more."""
-        self._job_gone(key, uid, FOR_EVER)
+        self._job_gone(local.kind, local.key, local.uid, FOR_EVER)
 
-    def _job_gone(self, key: ObjectKey, uid: str, version: int) -> None:
+    def _job_gone(self, kind: str, key: ObjectKey, uid: str, version: int) -> None:
         self._deleted_jobs.note(uid, version)
-        if self._jobs.get(key) == uid:
-            del self._jobs[key]
+        if self._jobs.get((kind, key)) == uid:
+            del self._jobs[kind, key]
         self._bodies.pop(uid, None)
         if uid in self.states or self._held is not None:
             self.feed(uid, on.LocalSeen(None))
@@ -345,7 +357,10 @@ class Controller:
         meta = obj["metadata"]
         known = self._workloads.get(ObjectKey(meta["namespace"], meta["name"]), ("", ""))
         # One whose owner was taken away by hand still is the record that we write.
-        uid = _job_uid(obj) or (known[0] if known[1] == meta["uid"] else "")
+        if (unread := self._unread.get(records.owner_kind(obj))) is not None:
+            unread[meta["uid"]] = obj
+            return
+        uid = self._job_uid(obj) or (known[0] if known[1] == meta["uid"] else "")
         if not uid or self._deleted_workloads.covers(meta["uid"], int(meta["resourceVersion"])):
             return
         self._workloads[ObjectKey(meta["namespace"], meta["name"])] = (uid, meta["uid"])
@@ -358,6 +373,13 @@ class Controller:
             self._see_queues(uid)  # they may have been stopped while the job was bound
             self._see_problem(uid)
 
+    def _job_uid(self, workload: Json) -> str:
+        for owner in workload["metadata"].get("ownerReferences") or ():
+            kind = self.kinds.find(owner.get("apiVersion", ""), owner.get("kind", ""))
+            if owner.get("controller") and kind is not None:
+                return str(owner["uid"])
+        return ""
+
     def workload_deleted(self, obj: Json) -> None:
         """A Workload is gone."""
         meta = obj["metadata"]
@@ -366,6 +388,8 @@ class Controller:
     def workload_gone(self, key: ObjectKey, workload_uid: str) -> None:
         """A Workload is known to be gone. Another one of its name may be there already."""
         self._deleted_workloads.note(workload_uid, FOR_EVER)
+        for unread in self._unread.values():
+            unread.pop(workload_uid, None)
         uid, known = self._workloads.get(key, ("", ""))
         if known != workload_uid:
             return
@@ -379,10 +403,3 @@ def _known(fact: LocalJob | Record | None, obj: Json) -> bool:
     meta = obj["metadata"]
     same = fact is not None and fact.uid == meta["uid"]
     return same and fact is not None and fact.version >= int(meta["resourceVersion"])
-
-
-def _job_uid(workload: Json) -> str:
-    for owner in workload["metadata"].get("ownerReferences") or ():
-        if owner.get("controller") and owner.get("kind") == batch_job.KIND:
-            return str(owner["uid"])
-    return ""

@@ -16,7 +16,7 @@ from federation.core.loss import standing_of
 from federation.core.stay import checked
 from federation.core.wishes import Disconnect
 from federation.edge.kube import KubeClient
-from federation.edge.resources import JOBS, Json
+from federation.edge.resources import Json, resource_of
 from federation.jobs.mirror import Identity
 from federation.jobs.offer import copy_of, start_problem
 from manager.clusters import Clusters
@@ -72,12 +72,15 @@ class Copies:
             priority=record.priority,
             disconnect=Disconnect(bound.policy, bound.rerun_after) if bound else Disconnect(),
         )
-        if not offer.void and (problem := start_problem(job, record)):
+        kind = self._controller.kinds[local.kind]
+        if not offer.void and (problem := start_problem(job, record, kind)):
             raise Ended(on.CannotStart(problem))
         vendors = self._controller.policies.resources.vendors
         views = self._controller.views
         most = views.timings.kill if views.clamp_grace else None
-        body = copy_of(job, identity, record, vendors=vendors, void=offer.void, most_grace_s=most)
+        body = copy_of(
+            job, identity, record, kind=kind, vendors=vendors, void=offer.void, most_grace_s=most
+        )
         if not views.preemptible(local):  # its queues here may have said it
             body["metadata"]["annotations"][Option.NON_PREEMPTIBLE.value] = "true"
         return body
@@ -86,7 +89,8 @@ class Copies:
         """The whole Job, read again if it is not in memory any more."""
         job = self._controller.body(uid)
         if job is None:
-            job = await self._client.get(JOBS, local.key.name, local.key.namespace)
+            kind = resource_of(self._controller.kinds[local.kind])
+            job = await self._client.get(kind, local.key.name, local.key.namespace)
             if job["metadata"]["uid"] != uid:
                 raise Again("the job was replaced", AFTER_CONFLICT_S)
         return job
@@ -95,14 +99,14 @@ class Copies:
         """Raise the epoch of the copy."""
         link = self._link(state, effect.cluster)
         copy = state.remotes[effect.cluster]
-        outcome = await link.command(AdoptCopy(copy.key, effect.uid, effect.epoch))
+        outcome = await link.command(AdoptCopy(copy.key, effect.uid, effect.epoch, copy.kind))
         self._take(uid, copy, outcome)
 
     async def remove(self, uid: str, state: JobState, effect: do.RemoveRemote) -> None:
         """Delete the copy."""
         link = self._link(state, effect.cluster)
         copy = state.remotes[effect.cluster]
-        command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait)
+        command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait, copy.kind)
         outcome = await link.command(command)
         self._take(uid, copy, outcome)
         if outcome.result is Result.ABSENT:

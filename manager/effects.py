@@ -24,12 +24,11 @@ from federation.core import effects as do
 from federation.core import events as on
 from federation.core.facts import Binding, JobState, LocalJob, Record
 from federation.core.returning import retakable
-from federation.edge.catalog import pod_priority_class
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, Halted, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import JOBS, WORKLOADS, Json
+from federation.edge.resources import WORKLOADS, Json, resource_of
 from federation.edge.retry import backoff
-from federation.jobs import batch_job
+from federation.jobs.kinds.kind import JobKind
 from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.copies import Copies
@@ -108,6 +107,9 @@ class EffectRunner:
     def _state(self, uid: str) -> JobState:
         return self._controller.states.get(uid) or JobState()
 
+    def _kind(self, local: LocalJob) -> JobKind:
+        return self._controller.kinds[local.kind]
+
     async def _one(self, uid: str, effect: do.Effect) -> None:
         state = self._state(uid)
         match effect:
@@ -163,7 +165,7 @@ class EffectRunner:
 
     def _priority(self, uid: str, local: LocalJob) -> tuple[int, Json | None]:
         body = self._controller.body(uid)
-        pod_class = pod_priority_class(body) if body else ""
+        pod_class = self._controller.kinds[local.kind].pod_class(body) if body else ""
         try:
             return self._controller.catalog.priority(local.priority_class, pod_class)
         except KeyError:
@@ -208,14 +210,17 @@ class EffectRunner:
             case do.DeleteJob():
                 return await self._delete_job(local)
             case do.SetSuspend(suspend):
-                return await self._patch_job(local, {"spec": {"suspend": suspend}})
+                return await self._patch_job(
+                    local, self._kind(local).local_suspend(suspend=suspend)
+                )
             case do.SyncStatus(cluster):
-                wanted = batch_job.merge_status(local.status, state.remotes[cluster].status)
+                shown = state.remotes[cluster].status
+                wanted = self._kind(local).merge_status(local.status, shown)
                 return await self._put_status(local, wanted)
             case do.ResetStatus():
                 if not local.suspended or local.finished:  # resumed or ended meanwhile: plan again
                     raise Again("", AFTER_CONFLICT_S)
-                cleared = batch_job.reset_status(local.status, _now())
+                cleared = self._kind(local).reset_status(local.status, _now())
                 return await self._put_status(local, cleared)
         await self._write_record(state, effect)
         return None
@@ -238,7 +243,9 @@ class EffectRunner:
     async def _create_workload(self, uid: str, local: LocalJob) -> None:
         job = await self._copies.job_body(uid, local)
         priority, ref = self._priority(uid, local)
-        body = records.manifest(job, local, batch_job.KIND, priority, ref)
+        kind = self._kind(local)
+        templates = {role.name: role.template for role in kind.roles(job)}
+        body = records.manifest(job, local, kind.kind, priority, ref, templates)
         try:
             created = await self._client.create(WORKLOADS, body)
         except AlreadyExists:
@@ -257,13 +264,17 @@ class EffectRunner:
         left: Json = {}
         with contextlib.suppress(NotFound):
             left = await self._client.delete(
-                JOBS, name, namespace, uid=local.uid, resource_version=str(local.version)
+                resource_of(self._kind(local)),
+                name,
+                namespace,
+                uid=local.uid,
+                resource_version=str(local.version),
             )
         log.info("job.expired", job=str(local.key))
-        if left.get("kind") == "Job":  # something holds it yet
+        if left.get("kind") == self._kind(local).kind:  # something holds it yet
             self._controller.see_job(left)
         else:
-            self._controller.job_gone(local.key, local.uid)
+            self._controller.job_gone(local)
 
     async def _delete_workload(self, state: JobState) -> None:
         record = state.record
@@ -290,21 +301,31 @@ class EffectRunner:
 
     async def _patch_job(self, local: LocalJob, body: Json) -> None:
         # A leader that another one has followed must not start or stop what that one decides on.
-        body = {**body, "metadata": {"uid": local.uid, "resourceVersion": str(local.version)}}
-        written = await self._client.patch(JOBS, local.key.name, body, local.key.namespace)
+        decided = {"uid": local.uid, "resourceVersion": str(local.version)}
+        body = {**body, "metadata": {**body.get("metadata", {}), **decided}}
+        kind = resource_of(self._kind(local))
+        written = await self._client.patch(kind, local.key.name, body, local.key.namespace)
         self._controller.see_job(written)
 
     async def _put_status(self, local: LocalJob, status: Json) -> None:
         """Replace the status: a merge patch could not take fields away that are gone."""
+        if not status and not local.status:
+            return
+        last: Json = {"op": "add", "path": "/status", "value": status}
         operations: list[Json] = [
             {"op": "replace", "path": "/metadata/uid", "value": local.uid},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": str(local.version)},
-            {"op": "add", "path": "/status", "value": status},
+            last if status else {"op": "remove", "path": "/status"},
         ]
         name, namespace = local.key.name, local.key.namespace
         self._controller.see_job(
             await self._client.patch(
-                JOBS, name, operations, namespace, kind="json", subresource="status"
+                resource_of(self._kind(local)),
+                name,
+                operations,
+                namespace,
+                kind="json",
+                subresource="status",
             )
         )
 

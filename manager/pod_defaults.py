@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from federation.core.facts import JobState, LocalJob
 from federation.edge.resources import Json
 from federation.jobs.containers import PodDefaults
+from federation.jobs.kinds.kind import Kinds
 
 
 class Change(NamedTuple):
@@ -16,9 +17,9 @@ class Change(NamedTuple):
     before: PodDefaults
     now: PodDefaults
 
-    def concerns(self, job: Json) -> bool:
-        """Whether the pods of a Job may request something else now."""
-        return self.now.matters(self.before, job["spec"]["template"].get("spec") or {})
+    def concerns(self, templates: Iterable[Json]) -> bool:
+        """Whether pods of these templates may request something else now."""
+        return any(self.now.matters(self.before, found.get("spec") or {}) for found in templates)
 
     def may_concern(self, local: LocalJob) -> bool:
         """The same of a Job of which no more is known than its facts."""
@@ -31,8 +32,8 @@ class Change(NamedTuple):
 class KnownDefaults:
     """Remembers what `find` said of each namespace."""
 
-    def __init__(self, find: Callable[[str], PodDefaults]) -> None:
-        self._find = find
+    def __init__(self, find: Callable[[str], PodDefaults], kinds: Kinds) -> None:
+        self._find, self._kinds = find, kinds
         self._known: dict[str, PodDefaults] = {}
 
     def of(self, namespace: str) -> PodDefaults:
@@ -54,9 +55,12 @@ class KnownDefaults:
             change = changes.get(local.key.namespace) if local else None
             if local is None or change is None or state.bound is not None:
                 continue
-            if change.may_concern(local) if body is None else change.concerns(body):
+            if change.may_concern(local) if body is None else change.concerns(self._pods(body)):
                 found.append((uid, local, body))
         return found
+
+    def _pods(self, job: Json) -> list[Json]:
+        return [role.template for role in self._kinds.of(job).roles(job)]
 
     def _refresh(self) -> dict[str, Change]:
         before = self._known

@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from federation.api.names import ActiveReason
-from federation.core.facts import ObjectKey, RemoteJob
+from federation.core.facts import BATCH_JOB, ObjectKey, RemoteJob
 from federation.edge.resources import Json
+from federation.api.kinds.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class ClusterSpec:
     name: str
     kubeconfig: bytes
     origin: str
+    external: tuple[Row, ...] = ()
+    """Kinds that the configuration adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class DeleteCopy:
     uid: str
     version: int | None
     wait: bool
+    kind: str = BATCH_JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class AdoptCopy:
     key: ObjectKey
     uid: str
     epoch: int
+    kind: str = BATCH_JOB
 
 
 Command = CreateCopy | DeleteCopy | AdoptCopy
@@ -97,10 +102,11 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """A full listing: all local UIDs that have a copy, as of `version`."""
+    """A full listing: all local UIDs that have a copy of a kind, as of `version`."""
 
     version: int
     local_uids: frozenset[str]
+    kind: str = BATCH_JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,8 @@ class News:
     """What changed since the news acknowledged last. Only the latest state of each object.
 
     `instance` changes when the worker restarts, and then everything comes again. `requests` are
-    those that it has sent so far, by (verb, plural, subresource).
+    those that it has sent so far, by (verb, plural, subresource). `inventory` is that of batch/v1
+    Jobs, `others` are those of other kinds.
     """
 
     instance: str
@@ -119,6 +126,7 @@ class News:
     inventory: Inventory | None = None
     report: Json | None = None
     requests: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    others: tuple[Inventory, ...] = ()
 
 
 class WorkerUnavailable(Exception):

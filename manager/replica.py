@@ -23,6 +23,8 @@ from federation.edge.kubeconfig import Endpoint, load_endpoint
 from federation.edge.redis_index import RedisIndex
 from federation.edge.services import exit_soon, guard, vital
 from federation.edge.telemetry import settle_memory
+from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.registry import KINDS
 from manager.app import Manager
 from manager.election import Election, LeadershipLost
 from manager.instance import instance
@@ -41,7 +43,14 @@ ENDS_WITHIN_S = 5.0
 class Replica:
     """`lost` says that another replica has taken over from this one, or that it refused to lead."""
 
-    def __init__(self, settings: ManagerSettings, policies: Policies, timings: Timings) -> None:
+    def __init__(
+        self,
+        settings: ManagerSettings,
+        policies: Policies,
+        timings: Timings,
+        kinds: Kinds = KINDS,
+    ) -> None:
+        self._kinds = kinds
         self._settings, self._policies, self._timings = settings, policies, timings
         self._election: Election | None = None
         self._manager: Manager | None = None
@@ -104,7 +113,7 @@ class Replica:
                 stack.push_async_callback(index.aclose)
                 manager = Manager(
                     client, index, runtime, origin, self._policies, self._timings,
-                    clamp_grace=self._settings.clamp_grace,
+                    clamp_grace=self._settings.clamp_grace, kinds=self._kinds,
                 )  # fmt: skip
                 manager.on_crash = exit_soon
                 self._manager = manager

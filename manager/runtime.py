@@ -307,7 +307,8 @@ class Seat:
 
 
 def _empty(news: News) -> bool:
-    return not news.copies and news.inventory is None and news.report is None
+    nothing = not news.copies and news.inventory is None and not news.others
+    return nothing and news.report is None
 
 
 async def _within(seconds: float, call: Awaitable[T]) -> T:

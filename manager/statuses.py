@@ -54,6 +54,8 @@ def end_message(state: JobState, ended: str, cluster: str) -> str:
     if copy is None:
         return f"the job ended as {ended}"
     where = f" on cluster {copy.cluster}, attempt {copy.attempt}"
+    if copy.ending:
+        return f"{copy.ending}{where}"
     for condition in copy.status.get("conditions") or ():
         if condition["type"] == ended and condition.get("message"):
             return f"{condition['message']}{where}"

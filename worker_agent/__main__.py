@@ -24,6 +24,7 @@ from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.configuration_file import ConfigurationFileError, configured
 from federation.edge.environment import complaint
 from federation.edge.informer import Informer, Select
+from federation.edge.kind_informers import KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.machine import boot_id, boottime
@@ -48,6 +49,7 @@ from worker_agent.workloads import Workloads
 
 log = structlog.get_logger(__name__)
 
+_QUEUED = Select(label_selector=Label.QUEUE_NAME.value)
 PARTS = ("agent", "workloads", "gates", "pins", "report")
 
 
@@ -76,6 +78,7 @@ async def run(
     gates, pins = Gates(client, agent), Pins(client, agent)
     reporter = Reporter(client, catalog, agent, cluster, settings.tier)
     reporter.epoch = heartbeat.lease.epoch
+    kinds = KindInformers(client, rules.kinds, agent.book.of, select=_QUEUED)
     take_over = Takeover(Epochs(client), agent, reporter)
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
@@ -84,7 +87,9 @@ async def run(
         tasks.create_task(vital(catalog.claims.run(), "claims"))
         for informer in informers:
             tasks.create_task(vital(informer.run(), f"informer/{informer.resource.plural}"))
+        tasks.create_task(vital(kinds.run(), "kinds"))
         await asyncio.gather(*(informer.synced.wait() for informer in informers))
+        await kinds.settled.wait()
         await catalog.claims.ready()
         if settings.listen:
             problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)
@@ -98,14 +103,13 @@ async def run(
 
 def _informers(client: KubeClient, agent: Agent, workloads: Workloads) -> list[Informer]:
     """What the agent itself follows, beside what its catalog does."""
-    select = Select(label_selector=Label.QUEUE_NAME.value)
     devices = agent.devices
     limits = limit_store(devices.ledger, devices.vendors, devices.ease)
     return [
         agent.state.checks.informer,
         Informer(client, RESOURCE_QUOTAS, limits),
         Informer(client, WORKLOADS, workloads),
-        Informer(client, JOBS, agent.book, select=select),
+        Informer(client, JOBS, agent.book, select=_QUEUED),
     ]
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from federation.core.facts import BATCH_JOB
 from federation.edge.deletions import Deletions
+from federation.edge.informer import Handler
 from federation.edge.resources import Json
+from federation.jobs.kinds.kind import JobKind, Kinds
+from federation.jobs.kinds.registry import KINDS
 from federation.jobs.pods import PodDefaults
 from worker_agent.facts import Asked, WorkerJob, alike, asked, worker_job
 
@@ -23,9 +27,15 @@ class Book:
     """
 
     def __init__(
-        self, changed: Callable[[str], None], defaults: Callable[[str], PodDefaults]
+        self,
+        changed: Callable[[str], None],
+        defaults: Callable[[str], PodDefaults],
+        kinds: Kinds = KINDS,
     ) -> None:
         """`defaults` are those of the pods of a namespace."""
+        self.kinds = kinds
+        self._seen: dict[str, int] = {}
+        """How far each watch is."""
         self.jobs: dict[str, WorkerJob] = {}
         self.bodies: dict[str, Json] = {}
         self.seen_version = 0
@@ -38,31 +48,48 @@ class Book:
         """Of copies that are gone: job to attempt and UID, those that went last."""
         self._deleted = Deletions()
 
+    def of(self, kind: JobKind) -> Handler:
+        """The informer handler of another kind than batch/v1 Job."""
+        return OfKind(self, kind.name)
+
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
         """All Jobs there are. Raises RestoredError."""
-        if int(resource_version) < self.seen_version:
+        self.listed(items, int(resource_version), BATCH_JOB)
+
+    def listed(self, items: Sequence[Json], version: int, kind: str) -> None:
+        """All there are of a kind, as of a version. Raises RestoredError."""
+        if version < self._seen.get(kind, 0):
             raise RestoredError(
-                f"The API server of this cluster is at version {resource_version}, and was at"
-                f" {self.seen_version} before: its store was restored from a backup. What the agent"
+                f"The API server of this cluster is at version {version}, and was at"
+                f" {self._seen[kind]} before: its store was restored from a backup. What the agent"
                 " knows of Jobs is no longer true, so it ends: start it again."
             )
         present = {item["metadata"]["uid"] for item in items}
-        for uid in self.jobs.keys() - present:
-            self._forget(uid, int(resource_version))
+        for uid in [uid for uid, job in self.jobs.items() if job.kind == kind]:
+            if uid not in present:
+                self._forget(uid, version)
         for item in items:
             self.see(item)
-        self.seen_version = max(self.seen_version, int(resource_version))
+        self._reached(version, kind)
         self.on_version()
 
     def on_event(self, type: str, obj: Json) -> None:
         """One change."""
+        self.changed(type, obj, BATCH_JOB)
+
+    def changed(self, type: str, obj: Json, kind: str) -> None:
+        """One change of an object of a kind."""
         version = int(obj["metadata"]["resourceVersion"])
-        self.seen_version = max(self.seen_version, version)
+        self._reached(version, kind)
         if type == "DELETED":
             self._forget(obj["metadata"]["uid"], version)
         else:
             self.see(obj)
         self.on_version()
+
+    def _reached(self, version: int, kind: str) -> None:
+        self._seen[kind] = max(self._seen.get(kind, 0), version)
+        self.seen_version = max(self.seen_version, version)
 
     def see(self, obj: Json) -> None:
         """Take over what the API server says of one Job, unless that is known."""
@@ -77,8 +104,8 @@ class Book:
             self._known_defaults[namespace] = self._defaults(namespace)
         before = self.bodies.get(uid)
         if before is None or uid not in self._asked or not alike(before, obj):
-            self._asked[uid] = asked(obj, self._known_defaults[namespace])
-        job = worker_job(obj, self._asked[uid])
+            self._asked[uid] = asked(obj, self._known_defaults[namespace], self.kinds)
+        job = worker_job(obj, self._asked[uid], self.kinds)
         if job is None or self._deleted.covers(uid, job.version):
             if uid not in self.jobs:
                 self._asked.pop(uid)
@@ -96,10 +123,14 @@ class Book:
         self._known_defaults = found = {name: self._defaults(name) for name in before}
         changed = {name for name, value in found.items() if value != before[name]}
         for body in list(self.bodies.values()) if changed else ():
-            name, spec = body["metadata"]["namespace"], body["spec"]["template"]["spec"]
-            if name in changed and found[name].matters(before[name], spec):
+            name = body["metadata"]["namespace"]
+            if name in changed and self._concerned(body, found[name], before[name]):
                 self._asked.pop(body["metadata"]["uid"])
                 self._read(body)
+
+    def _concerned(self, body: Json, now: PodDefaults, before: PodDefaults) -> bool:
+        specs = (role.template.get("spec") or {} for role in self.kinds.of(body).roles(body))
+        return any(now.matters(before, spec) for spec in specs)
 
     def superseded(self, job: WorkerJob) -> bool:
         """Whether a later attempt of the same job is here, or was: no attempt comes twice. A copy
@@ -124,3 +155,18 @@ class Book:
             if len(self._over) > OVER_KEPT:
                 self._over.popitem(last=False)
         self._changed(uid)
+
+
+class OfKind:
+    """Informer handler: brings the objects of one kind into the book."""
+
+    def __init__(self, book: Book, kind: str) -> None:
+        self._book, self._kind = book, kind
+
+    def on_list(self, items: Sequence[Json], resource_version: str) -> None:
+        """See Book."""
+        self._book.listed(items, int(resource_version), self._kind)
+
+    def on_event(self, type: str, obj: Json) -> None:
+        """See Book."""
+        self._book.changed(type, obj, self._kind)

@@ -8,7 +8,6 @@ from federation.core.cycle import Decision, Fit, Preempt
 from federation.core.reasons import Reason
 from federation.core.types import ResourceFlavor
 from federation.core.why import Explainer, preemption_message
-from federation.jobs import batch_job
 from federation.jobs.eviction_note import Eviction
 from worker_agent import texts
 from worker_agent.copies import Copies
@@ -73,7 +72,8 @@ class Decisions:
         state.waits.pop(job.uid, None)
         used = {name for p in fit.admission.pod_sets for name in p.flavors.values()}
         flavors = [state.scheduler.snapshot.flavors[name] for name in sorted(used)]
-        problem = batch_job.start_problem(state.book.bodies[job.uid], fit.admission, flavors)
+        body, kind = state.book.bodies[job.uid], state.kind_of(job)
+        problem = kind.start_problem(body, fit.admission, flavors)
         if problem:
             state.scheduler.release(job.uid, now)
             self._devices.release(job.uid)
@@ -89,7 +89,9 @@ class Decisions:
         if not self._state.may_start(job):
             return  # the lease has ended since; it is decided on again
         body = self._state.book.bodies[job.uid]
-        patch = start_patch(job, body, fit, flavors, at, self._devices.template(job.uid))
+        cards = self._devices.template(job.uid)
+        given = self._state.kind_of(job).admission_patch(body, fit.admission, flavors, cards=cards)
+        patch = start_patch(job, given, fit.item.priority, at)
         patch["metadata"]["annotations"] |= self._devices.notes(job.uid)
         await self._state.api.start(job, patch)
 

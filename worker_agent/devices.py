@@ -109,6 +109,8 @@ class Devices:
         """
         if self.binder is Binder.OFF or not any(pods.cards for pods in job.pod_sets):
             return False
+        if not self._seated(job.uid):
+            return False
         self._want()
         if not self.ready:
             self._unread.add(job.uid)
@@ -127,7 +129,7 @@ class Devices:
         or none asks.
         """
         sets = asking(item.pod_sets, admission)
-        if not sets or self.binder is Binder.OFF:
+        if not sets or self.binder is Binder.OFF or not self._seated(item.uid):
             return None
         self._want()
         if self.ready and not any(self._counted(pods) for pods, _ in sets):
@@ -142,6 +144,13 @@ class Devices:
             found = NoCards(why)
         self._waiting[item.uid] = item.cluster_queue
         return found
+
+    def _seated(self, uid: str) -> bool:
+        """Whether the pods of a job are given seats: else HAMi's scheduler chooses their cards, and
+        they are counted from then on.
+        """
+        job = self._state.jobs.get(uid)
+        return job is None or self._state.kind_of(job).seats
 
     def _why(self, answer: NoPlace, pods: int) -> str:
         return no_room(answer, pods, self.fleet.freest(answer.shape, LOOKED_AT))

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
 
 from federation.api.disconnect import read_wishes
-from federation.api.names import JOB_CONTROLLER, Label, Mirror, Option
-from federation.core.facts import ObjectKey
+from federation.api.names import Label, Mirror, Option
+from federation.core.facts import BATCH_JOB, ObjectKey
 from federation.core.failover import OnDisconnect
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet
 from federation.core.wishes import Disconnect, nearest
 from federation.edge.resources import Json
 from federation.jobs import batch_job
-from federation.jobs.admission_note import original
 from federation.jobs.containers import NO_DEFAULTS
 from federation.jobs.devices import spelling_problem
 from federation.jobs.eviction_note import Eviction, read_eviction
+from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.kind import Running as Pods
+from federation.jobs.kinds.registry import KINDS
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
 from federation.jobs.pods import PodDefaults
-from federation.jobs.scaling import at_once, reclaimable
+from federation.jobs.scaling import at_once
 from federation.jobs.template import grace_seconds
 
 
@@ -48,31 +49,6 @@ class Stage(Enum):
     """Was a stray; its pods are not all gone."""
     OVER = auto()
     """Finished, refused, or being deleted with nothing running: nothing to decide."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pods:
-    """The pods of a Job, by its status. `suspended` is the condition, `started` the start time;
-    `uncounted` have ended, and its controller has yet to count them.
-    """
-
-    active: int = 0
-    ready: int = 0
-    terminating: int = 0
-    succeeded: int = 0
-    uncounted: int = 0
-    started: bool = False
-    suspended: bool = False
-
-    @property
-    def gone(self) -> bool:
-        """Whether none is left of a Job that is suspended.
-
-        The Job controller says Suspended once it has deleted them; before a start time it has
-        made none.
-        """
-        busy = self.active or self.terminating or self.uncounted
-        return not busy and (self.suspended or not self.started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +97,7 @@ class WorkerJob:
     pods: Pods = field(default_factory=Pods)
     finished: str = ""
     terminating: bool = False
+    kind: str = BATCH_JOB
 
     @property
     def stage(self) -> Stage:
@@ -166,32 +143,39 @@ class WorkerJob:
 class Asked:
     """What a Job asks for, and what it was given: the part of its facts that is dear to read.
 
-    `counts` has the part of its spec that says how many pods it asks for.
+    `counts` has the part of its spec that says how many pods it asks for, `pod_class` is the
+    PriorityClass that it names, `grace_s` how long its pods may take to end.
     """
 
     admission: Admission | None
     pod_sets: tuple[PodSet, ...]
     problem: str
     counts: Json
+    pod_class: str = ""
+    grace_s: int = 30
 
 
-def asked(job: Json, defaults: PodDefaults | None = None) -> Asked:
+def asked(job: Json, defaults: PodDefaults | None = None, kinds: Kinds = KINDS) -> Asked:
     """Read it; `defaults` are those of its namespace. The same for Jobs that are `alike`."""
-    meta = job["metadata"]
+    meta, kind = job["metadata"], kinds.of(job)
     annotations = meta.get("annotations") or {}
     note = annotations.get(Mirror.ADMISSION.value, "")
-    before = original(job)
+    before = kind.original(job)
     rest = {key: text for key, text in annotations.items() if key != Mirror.ADMISSION}
     before = {**before, "metadata": {**meta, "annotations": rest}}  # as it was before its start
-    problem = batch_job.pods_problem(before, defaults) or spelling_problem(
-        before["spec"]["template"], (defaults or NO_DEFAULTS).rules.vendors
-    )
+    vendors = (defaults or NO_DEFAULTS).rules.vendors
+    roles = kind.roles(before)
+    problem = kind.problem(before, defaults)
+    spelled = (spelling_problem(role.template, vendors) for role in roles)
+    problem = problem or next(filter(None, spelled), "")
     try:
-        sets = batch_job.pod_sets(before, defaults)
+        sets = kind.pod_sets(before, defaults)
     except QuantityError as error:
         sets, problem = (), problem or f"a resource request is not valid: {error}"
     counts = {key: before["spec"][key] for key in _COUNTS if key in before["spec"]}
-    return Asked(batch_job.decode_admission(note), sets, problem, counts)
+    grace = max((grace_seconds(role.template) for role in roles), default=30)
+    admission = batch_job.decode_admission(note)
+    return Asked(admission, sets, problem, counts, kind.pod_class(before), grace)
 
 
 _COUNTS = ("parallelism", "completions")
@@ -206,13 +190,13 @@ def alike(left: Json, right: Json) -> bool:
     return "generation" in one and all(one.get(key) == other.get(key) for key in fields)
 
 
-def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
+def worker_job(job: Json, request: Asked | None = None, kinds: Kinds = KINDS) -> WorkerJob | None:
     """Facts of a queue-labelled Job; None if another controller manages it.
 
     `request` is what it asks for, if that has been read.
     """
-    meta, spec, status = job["metadata"], job["spec"], job.get("status") or {}
-    if spec.get("managedBy", JOB_CONTROLLER) != JOB_CONTROLLER:
+    meta, spec, status, kind = job["metadata"], job["spec"], job.get("status") or {}, kinds.of(job)
+    if kind.managed_elsewhere(job):
         return None
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     local_uid = annotations.get(Mirror.LOCAL_UID.value, "")
@@ -220,7 +204,7 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
     queued_at = annotations.get(Mirror.QUEUED_AT.value) if mirrored else None
     said = read_wishes(job)
     disconnect = Disconnect() if said.problem else nearest([said])  # the safe one if in doubt
-    request = request or asked(job)
+    request = request or asked(job, kinds=kinds)
     reserved = batch_job.timestamp(annotations.get(Mirror.RESERVED_AT.value)) or None
     admitted_at = batch_job.timestamp(annotations.get(Mirror.ADMITTED_AT.value)) or reserved
     return WorkerJob(
@@ -229,12 +213,12 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
         version=int(meta["resourceVersion"]),
         queue=labels.get(Label.QUEUE_NAME.value, ""),
         priority_class=labels.get(Label.PRIORITY_CLASS.value, ""),
-        pod_class=spec["template"]["spec"].get("priorityClassName", ""),
+        pod_class=request.pod_class,
         created=batch_job.timestamp(queued_at) or batch_job.timestamp(meta["creationTimestamp"]),
-        suspended=bool(spec.get("suspend")),
+        suspended=kind.suspended(job),
         pod_sets=request.pod_sets,
-        reclaimable=reclaimable(request.counts, spec, status),
-        at_once=at_once(spec, status),
+        reclaimable=kind.reclaimable({"spec": request.counts}, job),
+        at_once=at_once(spec, status) if kind.seats else 0,
         problem=request.problem,
         mirrored=mirrored,
         local_uid=local_uid,
@@ -245,7 +229,7 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
         policy=disconnect.policy,
         rerun_after=disconnect.rerun_after,
         held=annotations.get(Mirror.HELD.value, "") if mirrored else "",
-        grace_s=grace_seconds(spec["template"]),
+        grace_s=request.grace_s,
         admission=request.admission,
         reservation=batch_job.decode_admission(annotations.get(Mirror.RESERVATION.value, "")),
         reserved=reserved,
@@ -254,20 +238,8 @@ def worker_job(job: Json, request: Asked | None = None) -> WorkerJob | None:
         eviction=read_eviction(job),
         refused=annotations.get(Mirror.REFUSED.value, ""),
         deciding_until=batch_job.timestamp(annotations.get(Mirror.DECIDING.value)),
-        pods=_status(status),
-        finished=batch_job.finished(status),
+        pods=kind.running(job),
+        finished=kind.finished(job),
         terminating="deletionTimestamp" in meta,
-    )
-
-
-def _status(status: Mapping[str, Any]) -> Pods:
-    uncounted = status.get("uncountedTerminatedPods") or {}
-    return Pods(
-        active=status.get("active") or 0,
-        ready=status.get("ready") or 0,
-        terminating=status.get("terminating") or 0,
-        succeeded=status.get("succeeded") or 0,
-        uncounted=sum(len(uids or ()) for uids in uncounted.values()),
-        started=bool(status.get("startTime")),
-        suspended=batch_job.condition(status, "Suspended"),
+        kind=kind.name,
     )

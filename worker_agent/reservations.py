@@ -15,9 +15,7 @@ from federation.core.facts import Record
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.reasons import Reason
 from federation.core.types import Admission, ResourceFlavor
-from federation.edge.resources import Json
 from federation.jobs import batch_job
-from federation.jobs.device_pins import Template
 from worker_agent.devices import Devices
 from worker_agent.facts import WorkerJob
 from worker_agent.state import State, stamp
@@ -58,7 +56,8 @@ class Reservations:
             return
         updates = self._updates(record, admission)
         flavors = self._flavors(admission)
-        problem = batch_job.start_problem(state.book.bodies[job.uid], admission, flavors, updates)
+        body, kind = state.book.bodies[job.uid], state.kind_of(job)
+        problem = kind.start_problem(body, admission, flavors, updates)
         if problem:
             state.refuse(job, Waiting(Reason.FAILED_TO_START.value, problem))
         else:
@@ -69,7 +68,12 @@ class Reservations:
             return
         body = self._state.book.bodies[job.uid]
         flavors, cards = self._flavors(job.reservation), self._devices.template(job.uid)
-        patch = started_patch(body, job.reservation, flavors, updates, at, cards)
+        kind = self._state.kind_of(job)
+        patch = kind.admission_patch(body, job.reservation, flavors, updates, cards)
+        patch["metadata"]["annotations"] |= {
+            Mirror.RESERVATION.value: None,
+            Mirror.ADMITTED_AT.value: at,
+        }
         await self._state.api.start(job, patch)
 
     def _names(self, admission: Admission) -> tuple[str, ...]:
@@ -84,20 +88,3 @@ class Reservations:
         used = {name for pods in admission.pod_sets for name in pods.flavors.values()}
         known = self._state.scheduler.snapshot.flavors
         return [known[name] for name in sorted(used & known.keys())]
-
-
-def started_patch(
-    body: Json,
-    admission: Admission,
-    flavors: list[ResourceFlavor],
-    updates: list[PodSetUpdate],
-    at: str,
-    cards: Template | None = None,
-) -> Json:
-    """The write that starts a Job as it was reserved, with what its checks add, at a time."""
-    patch = batch_job.admission_patch(body, admission, flavors, updates, cards)
-    patch["metadata"]["annotations"] |= {
-        Mirror.RESERVATION.value: None,
-        Mirror.ADMITTED_AT.value: at,
-    }
-    return patch

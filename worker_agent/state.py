@@ -23,6 +23,8 @@ from federation.edge.catalog import Catalog
 from federation.edge.kube import KubeClient
 from federation.edge.machine import boottime
 from federation.jobs.eviction_note import Eviction
+from federation.jobs.kinds.kind import JobKind, Kinds
+from federation.jobs.kinds.registry import KINDS
 from worker_agent.binder import Binder
 from worker_agent.book import Book
 from worker_agent.checks import Checks
@@ -52,6 +54,7 @@ class Settings:
     node_groups: tuple[NodeGroup, ...] = ()
     clock: Callable[[], float] = time.time
     boottime: Callable[[], float] = boottime
+    kinds: Kinds = KINDS
 
 
 class State:
@@ -67,7 +70,9 @@ class State:
         self.settings, self.catalog = settings, catalog
         self.policies = policies = settings.policies
         self.book = Book(
-            self.touch, lambda namespace: catalog.pod_defaults(namespace, policies.resources)
+            self.touch,
+            lambda namespace: catalog.pod_defaults(namespace, policies.resources),
+            settings.kinds,
         )
         self.scheduler = Scheduler(MemoryIndex(), settings.reactivation_s)
         self.standings = Standings(catalog, self.book, lease, policies.timestamp)
@@ -82,13 +87,17 @@ class State:
         self.checks = Checks(client, lambda: self.on_queues())
         self.on_queues: Callable[[], None] = lambda: None
         self.tasks: asyncio.TaskGroup | None = None
-        self.api = Jobs(client, self.book.see)
+        self.api = Jobs(client, self.book.see, settings.kinds)
         self._writes = Queue(self.touch)
 
     @property
     def jobs(self) -> dict[str, WorkerJob]:
         """All queue-labelled Jobs, by UID."""
         return self.book.jobs
+
+    def kind_of(self, job: WorkerJob) -> JobKind:
+        """What is known of its kind."""
+        return self.settings.kinds[job.kind]
 
     def touch(self, uid: str) -> None:
         """There is news of a Job."""

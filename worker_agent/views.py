@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 from federation.api.names import Mirror
 from federation.core.backoff import queue_timestamp
-from federation.core.cycle import Fit
 from federation.core.policies import RequeueTimestamp
 from federation.core.requests import charged, remaining
-from federation.core.types import Admission, Holder, Pending, ResourceFlavor
+from federation.core.types import Admission, Holder, Pending
 from federation.edge.resources import Json
 from federation.jobs import batch_job
-from federation.jobs.device_pins import Template
 from worker_agent.facts import Stage, WorkerJob
 
 
@@ -67,22 +65,14 @@ def holder(job: WorkerJob, admission: Admission, priority: int, *, evicted: bool
     )
 
 
-def start_patch(
-    job: WorkerJob,
-    body: Json,
-    fit: Fit,
-    flavors: list[ResourceFlavor],
-    at: str,
-    cards: Template | None = None,
-) -> Json:
-    """The write that starts a Job as admitted at a time (RFC 3339), with its `cards`. With what it
-    notes an agent that knows nothing else can hold the Job.
+def start_patch(job: WorkerJob, patch: Json, priority: int, at: str) -> Json:
+    """The write that starts a Job as admitted at a time (RFC 3339): the `patch` of its kind, with
+    notes by which an agent that knows nothing else can hold the Job.
     """
-    patch = batch_job.admission_patch(body, fit.admission, flavors, cards=cards)
     notes = patch["metadata"]["annotations"]
     notes[Mirror.RESERVED_AT.value] = at
     if not job.mirrored:
-        notes[Mirror.PRIORITY.value] = str(fit.item.priority)
+        notes[Mirror.PRIORITY.value] = str(priority)
     if job.eviction is not None:
         notes[Mirror.EVICTED.value] = None
     if job.held:

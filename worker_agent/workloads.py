@@ -22,7 +22,6 @@ from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import WORKLOADS, Json
 from federation.jobs import batch_job
-from federation.jobs.admission_note import original
 from worker_agent import departed, status
 from worker_agent.agent import Agent
 from worker_agent.facts import Stage, WorkerJob
@@ -186,8 +185,11 @@ class Workloads:
         if body is None:
             return
         priority, ref = self._agent.priority(job)
-        asked = original(body)
-        manifest = records.manifest(asked, _as_local(job, asked), batch_job.KIND, priority, ref)
+        kind = self._state.kind_of(job)
+        asked = kind.original(body)
+        templates = {role.name: role.template for role in kind.roles(asked)}
+        local = _as_local(job, asked)
+        manifest = records.manifest(asked, local, kind.kind, priority, ref, templates)
         try:
             self.on_event("ADDED", await self._client.create(WORKLOADS, manifest))
         except AlreadyExists:

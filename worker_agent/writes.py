@@ -24,9 +24,10 @@ from federation.edge.errors import (
     Unreachable,
 )
 from federation.edge.kube import KubeClient
-from federation.edge.resources import JOBS, Json
-from federation.jobs import batch_job
+from federation.edge.resources import Json, resource_of
 from federation.jobs.eviction_note import Eviction, encode_eviction
+from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.registry import KINDS
 from worker_agent.facts import WorkerJob
 
 log = structlog.get_logger(__name__)
@@ -110,8 +111,10 @@ class Queue:
 class Jobs:
     """The Jobs of this cluster, for writing. `see` takes what the API server made of a write."""
 
-    def __init__(self, client: KubeClient, see: Callable[[Json], None]) -> None:
-        self._client, self._see = client, see
+    def __init__(
+        self, client: KubeClient, see: Callable[[Json], None], kinds: Kinds = KINDS
+    ) -> None:
+        self._client, self._see, self._kinds = client, see, kinds
 
     async def start(self, job: WorkerJob, patch: Json) -> None:
         """Unsuspend a Job with the patch that also notes what is charged.
@@ -141,7 +144,7 @@ class Jobs:
         meta: Json = {"resourceVersion": str(job.version)}
         if notes := unreserved(job):  # it lost its place: nothing counts what runs past the queue
             meta["annotations"] = notes
-        await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
+        await self._patch(job, {"metadata": meta, "spec": self._suspend(job)})
         log.warning("job.stopped", job=str(job.key), why="it was started without admission")
 
     async def evict(self, job: WorkerJob, eviction: Eviction) -> None:
@@ -150,7 +153,7 @@ class Jobs:
         if job.held:
             notes[Mirror.HELD.value] = None
         meta = {"uid": job.uid, "annotations": notes | unreserved(job)}
-        await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
+        await self._patch(job, {"metadata": meta, "spec": self._suspend(job)})
         log.info("job.evicted", job=str(job.key), reason=eviction.reason, why=eviction.message)
 
     async def hold(self, job: WorkerJob, why: str) -> None:
@@ -158,7 +161,7 @@ class Jobs:
         meta = {"uid": job.uid, "annotations": {Mirror.HELD.value: why}}
         try:
             async with asyncio.timeout(HOLD_S):
-                await self._patch(job, {"metadata": meta, "spec": {"suspend": True}})
+                await self._patch(job, {"metadata": meta, "spec": self._suspend(job)})
         except TimeoutError:
             raise Unreachable(f"the API server did not answer within {HOLD_S:g} s") from None
         log.warning("job.held", job=str(job.key), attempt=job.attempt, why=why)
@@ -178,7 +181,7 @@ class Jobs:
     async def resume(self, job: WorkerJob) -> None:
         """Let a copy that was held go on as it was."""
         meta = {"uid": job.uid, "annotations": {Mirror.HELD.value: None}}
-        await self._patch(job, {"metadata": meta, "spec": {"suspend": False}})
+        await self._patch(job, {"metadata": meta, "spec": self._suspend(job, suspend=False)})
         log.info("job.resumed", job=str(job.key), attempt=job.attempt)
 
     async def reserve(self, job: WorkerJob, notes: Mapping[str, str | None]) -> None:
@@ -193,7 +196,8 @@ class Jobs:
 
     async def delete(self, job: WorkerJob) -> None:
         """Remove a Job that was kept long enough after the queue deactivated it."""
-        await self._client.delete(JOBS, job.key.name, job.key.namespace, uid=job.uid)
+        kind = resource_of(self._kinds[job.kind])
+        await self._client.delete(kind, job.key.name, job.key.namespace, uid=job.uid)
         log.info("job.expired", job=str(job.key))
 
     async def move(self, job: WorkerJob, note: str) -> None:
@@ -214,7 +218,7 @@ class Jobs:
         if job.pods.started:
             status = {"metadata": {"uid": job.uid}, "status": {"startTime": None}}
             body = await self._patch(job, status, "status")
-        patch = batch_job.restore_patch(body)
+        patch = self._kinds[job.kind].restore_patch(body)
         if patch is not None:
             notes = patch["metadata"]["annotations"]
             notes[Mirror.RESERVED_AT.value] = None
@@ -224,12 +228,16 @@ class Jobs:
             await self._patch(job, patch)
         log.info("job.queued_again", job=str(job.key))
 
+    def _suspend(self, job: WorkerJob, *, suspend: bool = True) -> Json:
+        return self._kinds[job.kind].suspend(suspend=suspend)
+
     async def _annotate(self, job: WorkerJob, notes: Mapping[str, str | None]) -> None:
         await self._patch(job, {"metadata": {"uid": job.uid, "annotations": notes}})
 
     async def _patch(self, job: WorkerJob, body: Json, subresource: str = "") -> Json:
         name, namespace = job.key.name, job.key.namespace
-        written = await self._client.patch(JOBS, name, body, namespace, subresource=subresource)
+        kind = resource_of(self._kinds[job.kind])
+        written = await self._client.patch(kind, name, body, namespace, subresource=subresource)
         self._see(written)
         return written
 

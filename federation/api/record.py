@@ -23,7 +23,7 @@ from federation.api.orders import move_target
 from federation.api.waiting import write_waiting
 from federation.core.bookkeeping import pods_ready_condition
 from federation.core.checks import AdmissionCheckState, CheckState, synced
-from federation.core.facts import Binding, LocalJob, ObjectKey, Queues, Record
+from federation.core.facts import BATCH_JOB, Binding, LocalJob, ObjectKey, Queues, Record
 from federation.core.failover import OnDisconnect
 from federation.core.quantity import format_quantity, parse_resources
 from federation.core.reasons import Reason
@@ -73,6 +73,7 @@ def read_record(obj: Json) -> Record:
         evicted_at=_since(status, ConditionType.EVICTED),
         finished_at=_since(status, ConditionType.FINISHED),
         reserved_at=_since(status, ConditionType.QUOTA_RESERVED),
+        kind=owner_kind(obj),
         status=status,
     )
 
@@ -112,6 +113,15 @@ def owner_uid(obj: Json) -> str:
         if owner.get("controller"):
             return str(owner["uid"])
     return str((obj["metadata"].get("labels") or {}).get(Label.JOB_UID.value, ""))
+
+
+def owner_kind(obj: Json) -> str:
+    """The kind of the job that a Workload belongs to, Kind.version.group."""
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            group, _, version = str(owner.get("apiVersion", "")).rpartition("/")
+            return ".".join(filter(None, (str(owner.get("kind", "")), version, group)))
+    return BATCH_JOB
 
 
 def read_admission(wire: Mapping[str, Any] | None) -> Admission | None:
@@ -180,26 +190,25 @@ def with_conditions(status: Mapping[str, Any], changes: Iterable[Json], now: str
     return list(merged.values())
 
 
-def manifest(job: Json, local: LocalJob, kind: str, priority: int, class_ref: Json | None) -> Json:
-    """The Workload to create for a job with one pod template."""
+def manifest(
+    job: Json,
+    local: LocalJob,
+    kind: str,
+    priority: int,
+    class_ref: Json | None,
+    templates: Mapping[str, Json] | None = None,
+) -> Json:
+    """The Workload to create for a job. `templates` are those of its pods by pod set; of one that
+    is not there, and without any, it is that of a Job.
+    """
     meta = job["metadata"]
-    template = job["spec"]["template"]
-    group = job["apiVersion"].partition("/")[0]
-    pods = local.pod_sets[0] if local.pod_sets else None
+    group = job["apiVersion"].rpartition("/")[0]
     spec: Json = {
         "queueName": local.queue,
         "active": True,
         "priority": priority,
-        "podSets": [
-            {
-                "name": DEFAULT_POD_SET,
-                "count": pods.count if pods else 1,
-                "template": _template(template),
-            }
-        ],
+        "podSets": _pod_sets(job, local, templates or {}),
     }
-    if pods is not None and pods.min_count is not None:
-        spec["podSets"][0]["minCount"] = pods.min_count
     if local.max_execution_s is not None:
         spec["maximumExecutionTimeSeconds"] = local.max_execution_s
     if class_ref:
@@ -215,6 +224,24 @@ def manifest(job: Json, local: LocalJob, kind: str, priority: int, class_ref: Js
         },
         "spec": spec,
     }
+
+
+def _pod_sets(job: Json, local: LocalJob, templates: Mapping[str, Json]) -> list[Json]:
+    found = []
+    for pods in local.pod_sets:
+        template = templates.get(pods.name) or job["spec"]["template"]
+        one: Json = {"name": pods.name, "count": pods.count, "template": _template(template)}
+        if pods.min_count is not None:
+            one["minCount"] = pods.min_count
+        found.append(one)
+    if found:
+        return found
+    if not templates:  # what it asks for cannot be read
+        templates = {DEFAULT_POD_SET: job["spec"]["template"]}
+    return [
+        {"name": name, "count": 1, "template": _template(template)}
+        for name, template in templates.items()
+    ]
 
 
 def _owner(job: Json, kind: str) -> Json:

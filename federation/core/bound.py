@@ -46,7 +46,7 @@ def remove(copy: RemoteJob) -> do.RemoveRemote:
 
 def has_pods(copy: RemoteJob) -> bool:
     """Whether pods of a copy may run: one that was stopped, or is held, may have some that stop."""
-    stopping = copy.status.get("active") or copy.status.get("terminating")
+    stopping = copy.busy or copy.status.get("active") or copy.status.get("terminating")
     return not copy.finished and (not copy.suspended or bool(stopping))
 
 

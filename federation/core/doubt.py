@@ -80,7 +80,7 @@ def leaves(state: JobState, record: Record, copy: RemoteJob, timings: Timings) -
     if given_up(state, record, timings):
         return True
     standing = standing_of(state, copy.cluster)
-    pods = copy.status.get("active") or copy.status.get("terminating")
+    pods = copy.busy or copy.status.get("active") or copy.status.get("terminating")
     return standing.well and not pods and not undecided(state, copy)
 
 

@@ -20,6 +20,9 @@ from federation.core.types import Admission, ClusterQueue, PodSet
 from federation.core.why import Explanation
 from federation.core.wishes import NO_WISHES, Wishes
 
+BATCH_JOB = "Job.v1.batch"
+"""The name of the kind that jobs are of if nothing else is said."""
+
 
 class ObjectKey(NamedTuple):
     """Namespace and name."""
@@ -37,6 +40,7 @@ class LocalJob:
 
     `problem` says why Fedq cannot manage it ('' if it can); `started` is whether it has a start
     time; `finished` is '', Complete or Failed. `max_execution_s` is how long it may run in all.
+    `kind` names its kind: Kind.version.group.
     """
 
     uid: str
@@ -59,6 +63,7 @@ class LocalJob:
     """What its own annotations say of the loss of its cluster."""
     grace_s: int = 30
     """How long its pods may take to end when they are told to."""
+    kind: str = BATCH_JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,8 @@ class Record:
     evicted_at: float | None = None
     finished_at: float | None = None
     reserved_at: float | None = None
+    kind: str = BATCH_JOB
+    """That of its owner."""
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -181,6 +188,11 @@ class RemoteJob:
     rerun_after: float | None = None
     doubtful: bool = False
     status: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = BATCH_JOB
+    busy: bool = False
+    """Whether pods may be there though it is suspended, where the status of a Job would not say."""
+    ending: str = ""
+    """What it says of its end, where the status of a Job would not."""
 
     @property
     def running(self) -> bool:
@@ -229,6 +241,15 @@ class JobState:
     shown: int | None = None
     """Version of the copy whose status was written last: a server that does not keep all of it
     must not be asked again and again."""
+
+    @property
+    def kind(self) -> str:
+        """Of which kind the job is, as far as anything of it tells."""
+        if self.local is not None:
+            return self.local.kind
+        if self.record is not None:
+            return self.record.kind
+        return next((copy.kind for copy in self.remotes.values()), BATCH_JOB)
 
     @property
     def bound(self) -> Binding | None:

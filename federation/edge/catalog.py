@@ -207,8 +207,3 @@ def _value(obj: Json) -> int:
 
 def _pod_priority(obj: Json) -> tuple[int, bool]:
     return int(obj.get("value", 0)), bool(obj.get("globalDefault"))
-
-
-def pod_priority_class(job: dict[str, Any]) -> str:
-    """The priority class that a job's pods name."""
-    return str(job["spec"]["template"].get("spec", {}).get("priorityClassName", ""))

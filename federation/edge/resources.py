@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from federation.api.names import FEDQ_GROUP, FEDQ_VERSION, KUEUE_GROUP, KUEUE_VERSION
 
@@ -39,6 +39,22 @@ class Resource:
         if name:
             path += f"/{name}"
         return f"{path}/{subresource}" if subresource else path
+
+
+class Typed(Protocol):
+    """What says of which resource type it is."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def plural(self) -> str: ...
+
+
+def resource_of(kind: Typed) -> Resource:
+    """Where objects of a namespaced kind are served."""
+    return Resource(kind.group, kind.version, kind.plural)
 
 
 JOBS = Resource("batch", "v1", "jobs")

@@ -71,7 +71,7 @@ def pods_problem(job: Json, defaults: PodDefaults | None = None) -> str:
     return (
         admissibility.problem(sets, defaults)
         or scaling.annotation_problem(asked)
-        or _time_problem(asked)
+        or time_problem(asked)
     )
 
 
@@ -86,10 +86,10 @@ def reclaimable_pods(job: Json, status: Mapping[str, Any] | None = None) -> dict
 def max_execution_seconds(job: Json) -> int | None:
     """How long the Job may run in all, from its label; None without a limit."""
     text = _label(job, Label.MAX_EXEC_TIME_SECONDS)
-    return int(text) if text and not _time_problem(job) else None
+    return int(text) if text and not time_problem(job) else None
 
 
-def _time_problem(job: Json) -> str:
+def time_problem(job: Json) -> str:
     text = _label(job, Label.MAX_EXEC_TIME_SECONDS)
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else 0
     if not text or 1 <= number < 2**31:

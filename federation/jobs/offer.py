@@ -10,17 +10,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from federation.api.names import DEFAULT_POD_SET, Label, Mirror
+from federation.api.names import Label, Mirror
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.effects import VOID
 from federation.core.facts import Record
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.types import PodSetAssignment
-from federation.jobs import batch_job, template, token
+from federation.jobs import template, token
+from federation.jobs.kinds.batch import BatchJob
+from federation.jobs.kinds.kind import JobKind
 from federation.jobs.mirror import Identity
 
 Json = dict[str, Any]
+
+_BATCH = BatchJob()
 
 
 def copy_of(
@@ -28,6 +32,7 @@ def copy_of(
     identity: Identity,
     record: Record,
     *,
+    kind: JobKind = _BATCH,
     vendors: Vendors = VENDORS,
     void: bool = False,
     most_grace_s: float | None = None,
@@ -35,24 +40,32 @@ def copy_of(
     """The body to create on the cluster. With `most_grace_s` pods get no more time than that to end
     where they have to stop when the cluster is lost.
     """
-    body = batch_job.remote_manifest(job, identity, record.admission, vendors)
-    if most_grace_s is not None and identity.disconnect.stops:
-        template.limit_grace(body["spec"]["template"], int(most_grace_s))
-    token.add(body["spec"]["template"], identity)
-    for assignment in _assignments(record):
-        template_before = body["spec"]["template"]
-        body["spec"]["template"] = template.started(template_before, assignment, _updates(record))
-    _limit_time(body, record)
+    body = kind.remote_manifest(job, identity, record.admission, vendors)
+    limit = most_grace_s if identity.disconnect.stops else None
+    templates = {role.name: role.template for role in kind.roles(body)}
+    given = {pods.name: pods for pods in _assignments(record)}
+    for name, found in templates.items():
+        made = found  # the body's own
+        if limit is not None:
+            template.limit_grace(made, int(limit))
+        token.add(made, identity)
+        if name in given:
+            made = template.started(made, given[name], _updates(record))
+        templates[name] = made
+    body = kind.with_templates(body, templates)
+    _limit_time(body, record, kind)
     if void:
         body["metadata"]["annotations"][Mirror.REFUSED.value] = VOID
     return body
 
 
-def start_problem(job: Json, record: Record) -> str:
+def start_problem(job: Json, record: Record, kind: JobKind = _BATCH) -> str:
     """Why the pods cannot be as both the Job and its admission checks want; '' if they can."""
+    templates = {role.name: role.template for role in kind.roles(job)}
     found = (
-        template.conflict(job["spec"]["template"], assignment, _updates(record))
+        template.conflict(templates[assignment.name], assignment, _updates(record))
         for assignment in _assignments(record)
+        if assignment.name in templates
     )
     return next((problem for problem in found if problem), "")
 
@@ -62,17 +75,15 @@ def _updates(record: Record) -> list[PodSetUpdate]:
 
 
 def _assignments(record: Record) -> Iterable[PodSetAssignment]:
-    """Those of the one pod set that a Job has. The worker's agent sees to places in a topology."""
+    """Of each pod set. The worker's agent sees to places in a topology."""
     found = record.admission.pod_sets if record.admission else ()
-    return (replace(pods, topology=None) for pods in found if pods.name == DEFAULT_POD_SET)
+    return (replace(pods, topology=None) for pods in found)
 
 
-def _limit_time(body: Json, record: Record) -> None:
+def _limit_time(body: Json, record: Record, kind: JobKind) -> None:
     """Take off what earlier runs have used, down to one second: no limit is lost that way."""
-    life, spec = record.life, body["spec"]
-    used = life.accumulated_past_s
+    life, used = record.life, record.life.accumulated_past_s
     if life.max_execution_s is not None:
         left = max(1, life.max_execution_s - used)
         body["metadata"]["labels"][Label.MAX_EXEC_TIME_SECONDS.value] = str(left)
-    if spec.get("activeDeadlineSeconds") is not None:
-        spec["activeDeadlineSeconds"] = max(1, spec["activeDeadlineSeconds"] - used)
+    kind.limit_time(body, used)

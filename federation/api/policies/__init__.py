@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from federation.api.names import Controller
-from federation.api.policies import checks, jobs, pods, spelling, workloads
+from federation.api.policies import checks, jobs, kinds, pods, spelling, workloads
 from federation.api.policies.build import Documents
 from federation.api.policies.default_queue import default_queue
+
+ROLES: Final[Mapping[str, Mapping[str, Documents]]] = {
+    "management": {"kinds": kinds.roles("fedq-manager")},
+    "worker": {"kinds": kinds.roles("fedq-mirror") + kinds.roles("fedq-agent")},
+}
+"""Role of a cluster to what accounts may do with kinds of jobs there."""
 
 POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
     "common": {
@@ -31,6 +37,10 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
     "management": {
         "default-queue": default_queue(Controller.MULTIKUEUE),
         "queue-jobs": jobs.queue_jobs(Controller.MULTIKUEUE),
+        **{
+            f"queue-{name}": kinds.queue_kind(name, Controller.MULTIKUEUE.value)
+            for name in kinds.shapes()
+        },
         "require-queue": jobs.require_queue(),
     },
     "worker": {
@@ -40,6 +50,7 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
         "epoch-rises": jobs.epoch_rises(),
         "no-forgery": jobs.no_forgery(),
         "queue-jobs": jobs.queue_jobs(None),
+        **{f"queue-{name}": kinds.queue_kind(name, None) for name in kinds.shapes()},
     },
 }
 """Role (`common` is for both) to policy to its documents."""

@@ -1,5 +1,6 @@
 """Policies about Jobs: queued ones start suspended, and marks of mirrored ones are genuine."""
 
+from federation.api.kinds.table import ROWS
 from federation.api.names import FEDQ_NAMESPACE, JOB_CONTROLLER, Label, Mirror, Option
 from federation.api.policies.build import (
     CREATE,
@@ -8,6 +9,7 @@ from federation.api.policies.build import (
     QUEUED,
     WRITES,
     Documents,
+    Json,
     check,
     config_map,
     jobs,
@@ -16,6 +18,7 @@ from federation.api.policies.build import (
     only_if,
     validating,
 )
+from federation.api.policies.kinds import rules
 
 EPOCH_CONFIG_MAP = "fedq-epoch"
 """ConfigMap in `fedq-system` on a worker: `data.epoch` is the lowest epoch that may be written."""
@@ -105,6 +108,12 @@ def _metadata_variables() -> Documents:
     return [*parts, is_copy]
 
 
+def _all_kinds() -> Json:
+    """Matches writes of Jobs and of all other kinds of jobs."""
+    match = jobs(WRITES)
+    return match | {"resourceRules": [*match["resourceRules"], *rules(ROWS, WRITES)]}
+
+
 def no_forgery() -> Documents:
     """Only the mirror and the agent may write the marks by which a mirrored Job is known."""
     unchanged = " && ".join(
@@ -120,7 +129,7 @@ def no_forgery() -> Documents:
     marked = f"{_is_marked('object')} || (oldObject != null && ({_is_marked('oldObject')}))"
     return validating(
         "fedq-no-forgery",
-        jobs(WRITES),
+        _all_kinds(),
         only_if("marked", marked),
         [check(f"({unchanged}) || {IS_FEDQ}", message, "Forbidden")],
         variables=_metadata_variables(),
@@ -148,7 +157,7 @@ def epoch_fence() -> Documents:
     )
     return validating(
         "fedq-epoch",
-        jobs(WRITES),
+        _all_kinds(),
         only_if("new-epoch", changed),
         [
             check(

@@ -18,7 +18,7 @@ def test_committed_files_are_up_to_date():
     """Run `python -m federation.api.generate` after a change of a model or policy."""
     committed = {
         p.relative_to(DEPLOY).as_posix(): p.read_text(encoding="utf-8")
-        for folder in ("crds", "policies")
+        for folder in ("crds", "policies", "rbac")
         for p in (DEPLOY / folder).rglob("*.yaml")
     }
 

@@ -1,0 +1,179 @@
+"""The table of kinds, after each project's own API (the admission specification, section 8)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from federation.api.kinds.paths import EACH, Path
+from federation.api.kinds.row import Role, Row, Sign
+
+_RUN: Path = ("spec", "runPolicy")
+
+
+def _kubeflow(
+    kind: str, field: str, roles: tuple[str, ...], version: str = "v1", note: str = ""
+) -> Row:
+    """A job of Kubeflow's training operators: replicas by type, a run policy, conditions."""
+    return Row(
+        kind,
+        "kubeflow.org",
+        version,
+        f"{kind.lower()}s",
+        tuple(Role(("spec", field, role), role.lower()) for role in roles),
+        suspend=(*_RUN, "suspend"),
+        managed_by=(*_RUN, "managedBy"),
+        controller=f"kubeflow.org/{'mpi' if kind == 'MPIJob' else 'training'}-operator",
+        complete=(Sign("Succeeded"),),
+        failed=(Sign("Failed"),),
+        ready=(Sign("Running"),),
+        stopped=(Sign("Suspended"),),
+        active=(("status", "replicaStatuses", EACH, "active"),),
+        priority=((*_RUN, "schedulingPolicy", "priorityClass"),),
+        dropped=((*_RUN, "ttlSecondsAfterFinished"),),
+        deadline=(*_RUN, "activeDeadlineSeconds"),
+        note=note,
+    )
+
+
+def _ray(*at: str) -> tuple[Role, ...]:
+    """The pods of a Ray cluster described at a path."""
+    return (
+        Role((*at, "headGroupSpec"), "head", counts=()),
+        Role(
+            (*at, "workerGroupSpecs", EACH),
+            "groupName",
+            fixed=False,
+            counts=(("replicas",), ("numOfHosts",)),
+        ),
+    )
+
+
+_DEPLOYMENT: Path = ("status", "jobDeploymentStatus")
+_PHASE: Path = ("status", "phase")
+_SPARK: Path = ("status", "applicationState", "state")
+_SPARK_ERROR: Path = ("status", "applicationState", "errorMessage")
+_SERVED: Path = ("status", "activeServiceStatus", "rayClusterStatus", "state")
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row(
+        "JobSet",
+        "jobset.x-k8s.io",
+        "v1alpha2",
+        "jobsets",
+        (
+            Role(
+                ("spec", "replicatedJobs", EACH),
+                "name",
+                fixed=False,
+                template=("template", "spec", "template"),
+                job=("template", "spec"),
+            ),
+        ),
+        controller="jobset.sigs.k8s.io/jobset-controller",
+        complete=(Sign("Completed"),),
+        failed=(Sign("Failed"),),
+        stopped=(Sign("Suspended"),),
+        active=(("status", "replicatedJobsStatus", EACH, "active"),),
+        dropped=(("spec", "ttlSecondsAfterFinished"),),
+        module="jobset",
+    ),
+    _kubeflow("PyTorchJob", "pytorchReplicaSpecs", ("Master", "Worker")),
+    _kubeflow("TFJob", "tfReplicaSpecs", ("Chief", "Master", "PS", "Worker", "Evaluator")),
+    _kubeflow(
+        "MXJob",
+        "mxReplicaSpecs",
+        ("Scheduler", "Server", "Worker", "TunerTracker", "TunerServer", "Tuner"),
+    ),
+    _kubeflow("XGBoostJob", "xgbReplicaSpecs", ("Master", "Worker")),
+    _kubeflow("PaddleJob", "paddleReplicaSpecs", ("Master", "Worker")),
+    _kubeflow("JAXJob", "jaxReplicaSpecs", ("Worker",)),
+    _kubeflow("MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"), "v2beta1"),
+    Row(
+        "TrainJob",
+        "trainer.kubeflow.org",
+        "v1alpha1",
+        "trainjobs",
+        (),
+        controller="trainer.kubeflow.org/trainjob-controller",
+        complete=(Sign("Complete"),),
+        failed=(Sign("Failed"),),
+        stopped=(Sign("Suspended"),),
+        active=(("status", "jobsStatus", EACH, "active"),),
+        module="trainjob",
+        note="counted by its own numNodes and resourcesPerNode, which it has to say",
+    ),
+    Row(
+        "RayJob",
+        "ray.io",
+        "v1",
+        "rayjobs",
+        (
+            *_ray("spec", "rayClusterSpec"),
+            Role(("spec",), "submitter", template=("submitterPodTemplate",), counts=()),
+        ),
+        controller="ray.io/kuberay-operator",
+        failed=(Sign(field=_DEPLOYMENT, values=("Failed",)),),
+        complete=(Sign(field=_DEPLOYMENT, values=("Complete",)),),
+        ready=(Sign(field=("status", "rayClusterStatus", "state"), values=("ready",)),),
+        stopped=(Sign(field=_DEPLOYMENT, values=("Suspended",)),),
+        dropped=(("spec", "ttlSecondsAfterFinished"),),
+        deadline=("spec", "activeDeadlineSeconds"),
+        module="rayjob",
+        note="needs shutdownAfterJobFinishes; one with a clusterSelector is not queued",
+    ),
+    Row(
+        "RayCluster",
+        "ray.io",
+        "v1",
+        "rayclusters",
+        _ray("spec"),
+        controller="ray.io/kuberay-operator",
+        ready=(Sign(field=("status", "state"), values=("ready",)),),
+        stopped=(
+            Sign(field=("status", "state"), values=("suspended",)),
+            Sign("RayClusterSuspended"),
+        ),
+        note="never ends by itself",
+    ),
+    Row(
+        "RayService",
+        "ray.io",
+        "v1",
+        "rayservices",
+        _ray("spec", "rayClusterConfig"),
+        suspend=("spec", "rayClusterConfig", "suspend"),
+        controller="ray.io/kuberay-operator",
+        ready=(Sign("Ready"), Sign("RayServiceReady")),
+        stopped=(Sign(field=_SERVED, values=("suspended",)),),
+        note="never ends by itself",
+    ),
+    Row(
+        "AppWrapper",
+        "workload.codeflare.dev",
+        "v1beta2",
+        "appwrappers",
+        (),
+        controller="workload.codeflare.dev/appwrapper",
+        complete=(Sign(field=_PHASE, values=("Succeeded",)),),
+        failed=(Sign(field=_PHASE, values=("Failed",)),),
+        ready=(Sign("PodsReady"),),
+        stopped=(Sign(field=_PHASE, values=("Suspended",)),),
+        module="appwrapper",
+        note="pods of components without podSets are found for the kinds of this table",
+    ),
+    Row(
+        "SparkApplication",
+        "sparkoperator.k8s.io",
+        "v1beta2",
+        "sparkapplications",
+        (),
+        managed_by=(),
+        complete=(Sign(field=_SPARK, values=("COMPLETED",)),),
+        failed=(Sign(field=_SPARK, values=("FAILED", "SUBMISSION_FAILED"), message=_SPARK_ERROR),),
+        stopped=(Sign(field=_SPARK, values=("SUSPENDED",)),),
+        dropped=(("spec", "timeToLiveSeconds"),),
+        module="spark",
+        note="cluster mode",
+    ),
+)
+"""All kinds that have a field to suspend them, but batch/v1 Job."""

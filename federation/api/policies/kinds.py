@@ -1,0 +1,125 @@
+"""Policies and roles for the kinds of jobs in the table, as batch/v1 Jobs have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from federation.api.kinds.paths import Path
+from federation.api.kinds.row import Row
+from federation.api.kinds.table import ROWS
+from federation.api.names import FEDQ_NAMESPACE
+from federation.api.policies.build import (
+    CREATE,
+    MANAGED_NAMESPACES,
+    QUEUED,
+    Documents,
+    Json,
+    json_patch,
+    mutating,
+    only_if,
+)
+
+Shape = tuple[Path, Path]
+"""Where a kind is suspended, and where it says who manages it (empty: nowhere)."""
+
+
+def shapes() -> dict[str, Shape]:
+    """Policies that differ, by the name of the first kind of each."""
+    found: dict[Shape, str] = {}
+    for row in ROWS:
+        found.setdefault((row.suspend, row.managed_by), row.kind.lower())
+    return {name: shape for shape, name in found.items()}
+
+
+def rules(rows: Iterable[Row], operations: Sequence[str]) -> Documents:
+    """What writes of kinds match."""
+    return [
+        {
+            "apiGroups": [row.group],
+            "apiVersions": [row.version],
+            "operations": list(operations),
+            "resources": [row.plural],
+        }
+        for row in rows
+    ]
+
+
+def queue_kind(name: str, managed_by: str | None) -> Documents:
+    """An object with a queue name starts suspended. On the management cluster it also gets
+    `managedBy`, unless somebody else manages it.
+    """
+    suspend, manager = shapes()[name]
+    rows = [row for row in ROWS if (row.suspend, row.managed_by) == (suspend, manager)]
+    wanted, patch = [f"{_has(suspend)} && {_at(suspend)}"], [*_set(suspend, "true")]
+    if managed_by and manager:
+        own = sorted({row.controller for row in rows} - {""})
+        ours = f"!({_has(manager)}) || {_at(manager)} in {own}"
+        wanted.append(f"!({ours})")
+        patch.append(f"({ours} ? {_add(manager, repr(managed_by))} : [])")
+    done = " && ".join(wanted)
+    match: Json = {
+        "matchPolicy": "Exact",
+        "resourceRules": rules(rows, CREATE),
+        "namespaceSelector": MANAGED_NAMESPACES,
+    }
+    return mutating(
+        f"fedq-queue-{name}",
+        match,
+        only_if("queued", QUEUED) + only_if("not-done", f"!({done})"),
+        [json_patch(" + ".join(patch))],
+    )
+
+
+def _at(path: Path) -> str:
+    return ".".join(("object", *path))
+
+
+def _has(path: Path) -> str:
+    """CEL: all of a path below `spec` is there."""
+    return " && ".join(f"has({_at(path[:depth])})" for depth in range(2, len(path) + 1))
+
+
+def _set(path: Path, value: str) -> Iterable[str]:
+    """CEL: the patches that set a field, and make what leads to it."""
+    for depth in range(2, len(path)):
+        yield f"({_has(path[:depth])} ? [] : {_add(path[:depth], '{}')})"
+    yield _add(path, value)
+
+
+def _add(path: Path, value: str) -> str:
+    return f"[JSONPatch{{op: 'add', path: '/{'/'.join(path)}', value: {value}}}]"
+
+
+_WATCH = ("get", "list", "watch")
+_VERBS = {
+    "fedq-manager": (*_WATCH, "patch", "update", "delete"),
+    "fedq-mirror": (*_WATCH, "create", "delete", "patch"),
+    "fedq-agent": (*_WATCH, "patch", "update", "delete"),
+}
+
+
+def roles(account: str) -> Documents:
+    """What an account may do with objects of these kinds, and its binding. Except for the mirror
+    also with their status, and to be the blocking owner of a Workload.
+    """
+    by_group: dict[str, list[str]] = {}
+    for row in ROWS:
+        by_group.setdefault(row.group, []).append(row.plural)
+    found: Documents = []
+    for group, plurals in sorted(by_group.items()):
+        found.append(_rule(group, plurals, _VERBS[account]))
+        if account != "fedq-mirror":
+            found.append(_rule(group, [f"{p}/status" for p in plurals], ("get", "patch", "update")))
+            found.append(_rule(group, [f"{p}/finalizers" for p in plurals], ("update",)))
+    name, group = f"{account}-kinds", "rbac.authorization.k8s.io"
+    head = {"apiVersion": f"{group}/v1", "metadata": {"name": name}}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": FEDQ_NAMESPACE}
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": name}
+    return [
+        head | {"kind": "ClusterRole", "rules": found},
+        head | {"kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
+    ]
+
+
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> Json:
+    return {"apiGroups": [group], "resources": sorted(resources), "verbs": list(verbs)}

@@ -1,0 +1,145 @@
+"""Informers of those kinds of jobs that a cluster serves: others wait for their CRD to appear.
+
+What is served is asked of the API server's discovery: that answers for all kinds at once, and says
+nothing else when a CRD was added or removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+
+import structlog
+from pydantic_core import from_json
+
+from federation.core.facts import BATCH_JOB
+from federation.edge.errors import ApiError, Forbidden, NotFound
+from federation.edge.informer import Handler, Informer, Select
+from federation.edge.kube import KubeClient
+from federation.edge.resources import resource_of
+from federation.jobs.kinds.kind import JobKind
+
+log = structlog.get_logger(__name__)
+
+DISCOVER_S = 10.0
+"""How often it is asked what is served."""
+
+
+class KindInformers:
+    """Of all kinds but batch/v1 Job, which is always there. `settled` is set when what is served at
+    first has been read.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        kinds: Iterable[JobKind],
+        handler: Callable[[JobKind], Handler],
+        *,
+        select: Select,
+    ) -> None:
+        self._client, self._handler, self._select = client, handler, select
+        self._kinds = [kind for kind in kinds if kind.name != BATCH_JOB]
+        self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
+        self.settled = asyncio.Event()
+        self._told: set[str] | None = None
+
+    @property
+    def served(self) -> frozenset[str]:
+        """Names of the kinds that are followed."""
+        return frozenset(self._informers)
+
+    def errors(self) -> list[ApiError]:
+        """Why there is no contact about some of them."""
+        found = (informer.error for informer, _ in self._informers.values())
+        return [error for error in found if error is not None]
+
+    async def run(self) -> None:
+        """Follow what is served until cancelled; ends with what a handler raises."""
+        if not self._kinds:
+            self.settled.set()
+            await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                try:
+                    self._arrange(tasks, await self._discover())
+                except ApiError as error:
+                    log.debug("kinds.not_discovered", error=str(error))
+                else:
+                    await self._settle()
+                # Discovery cannot be watched; a kind that appears later may wait for so long.
+                await asyncio.sleep(DISCOVER_S)
+
+    async def _discover(self) -> set[str]:
+        groups = await served_versions(self._client)
+        wanted = {(kind.group, kind.version) for kind in self._kinds}
+        there = {
+            (group, plural)
+            for group in wanted & groups
+            for plural in await plurals(self._client, *group)
+        }
+        return {k.name for k in self._kinds if ((k.group, k.version), k.plural) in there}
+
+    def _arrange(self, tasks: asyncio.TaskGroup, there: set[str]) -> None:
+        for kind in self._kinds:
+            if kind.name in there and kind.name not in self._informers:
+                informer = Informer(
+                    self._client, resource_of(kind), self._handler(kind), select=self._select
+                )
+                task = tasks.create_task(informer.run(), name=f"informer/{kind.plural}")
+                self._informers[kind.name] = informer, task
+            elif kind.name not in there and kind.name in self._informers:
+                # Its objects went with it, one by one, and the watch has told of each.
+                self._informers.pop(kind.name)[1].cancel()
+        if there != self._told:
+            self._told = there
+            skipped = [kind.name for kind in self._kinds if kind.name not in there]
+            log.info(
+                "kinds.followed",
+                cluster=self._client.cluster,
+                kinds=sorted(there),
+                skipped_without_crd=skipped,
+            )
+
+    async def _settle(self) -> None:
+        if not self.settled.is_set():
+            for informer, _ in self._informers.values():
+                await _read(informer)
+            self.settled.set()
+
+
+async def _read(informer: Informer) -> None:
+    """Until a kind has been read, or may not be."""
+    while not (informer.synced.is_set() or isinstance(informer.error, Forbidden | NotFound)):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await informer.synced.wait()
+
+
+async def served_versions(client: KubeClient) -> set[tuple[str, str]]:
+    """Group and version of all that a cluster serves beside the core group."""
+    try:
+        found = from_json(await client.raw("GET", "/apis"))
+    except NotFound:
+        return set()
+    return {
+        (group["name"], version["version"])
+        for group in found.get("groups") or ()
+        for version in group.get("versions") or ()
+    }
+
+
+async def plurals(client: KubeClient, group: str, version: str) -> set[str]:
+    """The resource types of a group and version; empty if it is not served."""
+    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    try:
+        found = from_json(await client.raw("GET", path))
+    except NotFound:
+        return set()
+    return {resource["name"] for resource in found.get("resources") or ()}
+
+
+async def served(client: KubeClient, kind: JobKind) -> bool:
+    """Whether a cluster serves a kind."""
+    return kind.plural in await plurals(client, kind.group, kind.version)

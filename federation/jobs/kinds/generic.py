@@ -1,0 +1,431 @@
+"""Any kind that has a field to suspend it and pod templates in its spec, as a row describes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from federation.api.convert import preemptible
+from federation.api.disconnect import read_wishes
+from federation.api.kinds.paths import Place, first, number, places, put, total
+from federation.api.kinds.row import Role, Row, at_all, said
+from federation.api.names import Annotation, Controller, Label, Mirror
+from federation.core.devices.wire.vendors import Vendors
+from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob
+from federation.core.failover import OnDisconnect
+from federation.core.pod_updates import PodSetUpdate
+from federation.core.quantity import QuantityError
+from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
+from federation.jobs import admissibility, template
+from federation.jobs.admission_note import encode_admission
+from federation.jobs.batch_job import max_execution_seconds, time_problem, timestamp
+from federation.jobs.containers import PodDefaults
+from federation.jobs.device_pins import Template as Cards
+from federation.jobs.devices import canonical
+from federation.jobs.eviction_note import read_eviction
+from federation.jobs.kinds.kind import PodRole, Running
+from federation.jobs.mirror import Identity, copy_metadata, mirrored_attempt, mirrored_epoch
+from federation.jobs.pods import pod_set
+from federation.jobs.scaling import pod_count
+
+Json = dict[str, Any]
+
+MANAGED_BY = Controller.MULTIKUEUE.value
+_ABSENT = "absent"
+_PARTS = ("metadata", "spec")
+_TOPOLOGY = {
+    Annotation.POD_SET_REQUIRED_TOPOLOGY.value,
+    Annotation.POD_SET_PREFERRED_TOPOLOGY.value,
+    Annotation.POD_SET_UNCONSTRAINED_TOPOLOGY.value,
+    Annotation.POD_SET_SLICE_REQUIRED_TOPOLOGY.value,
+    Annotation.POD_SET_SLICE_CONSTRAINTS.value,
+}
+
+
+class GenericKind:
+    """See JobKind. Kinds of their own override what the row cannot say."""
+
+    seats = False
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.name, self.kind = row.name, row.kind
+        self.group, self.version, self.plural = row.group, row.version, row.plural
+        self.api_version = row.api_version
+
+    # Pods
+
+    def roles(self, obj: Json) -> tuple[PodRole, ...]:
+        """See JobKind."""
+        return tuple(PodRole(r.name, r.count, r.template) for _, r in self.placed(obj))
+
+    def placed(self, obj: Json) -> Iterator[tuple[Place, PodRole]]:
+        """The pod sets, with the place of each template."""
+        for role in self.row.roles:
+            for place, holder in places(obj, role.at):
+                found = first(holder, role.template)
+                if isinstance(found, dict):
+                    pods = PodRole(_name(role, holder), _count(role, holder), found)
+                    yield (*place, *role.template), pods
+
+    def with_templates(self, obj: Json, templates: Mapping[str, Json]) -> Json:
+        """See JobKind."""
+        for place, role in list(self.placed(obj)):
+            if role.name in templates:
+                obj = put(obj, place, templates[role.name])
+        return obj
+
+    def original(self, obj: Json) -> Json:
+        """See JobKind."""
+        text = (obj["metadata"].get("annotations") or {}).get(Mirror.ADMISSION.value, "")
+        try:
+            given = json.loads(text)["original"]["templates"]
+            parts = {name: dict(part) for name, part in given.items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return obj
+        roles = {role.name: role.template for role in self.roles(obj)}
+        known = {
+            name: _put_back(roles[name], part) for name, part in parts.items() if name in roles
+        }
+        return self.with_templates(obj, known)
+
+    def pod_sets(self, obj: Json, defaults: PodDefaults | None = None) -> tuple[PodSet, ...]:
+        """See JobKind."""
+        roles = self.roles(self.original(obj))
+        return tuple(pod_set(r.name, r.count, r.template, defaults=defaults) for r in roles)
+
+    def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
+        """See JobKind."""
+        roles = self.roles(self.original(obj))
+        if not roles:
+            return f"no pods were found in this {self.kind}: nothing says what it asks for"
+        sets = [(role.name, role.count, role.template) for role in roles]
+        return admissibility.problem(sets, defaults) or _unplaced(roles) or time_problem(obj)
+
+    def pod_class(self, obj: Json) -> str:
+        """See JobKind. The kind's own field, else the first template that names one."""
+        own = (first(obj, path) for path in self.row.priority)
+        named = ((r.template.get("spec") or {}).get("priorityClassName") for r in self.roles(obj))
+        return str(next(filter(None, (*own, *named)), ""))
+
+    # On the management cluster
+
+    def local_job(self, obj: Json, defaults: PodDefaults | None = None) -> LocalJob:
+        """See JobKind."""
+        meta, labels = obj["metadata"], obj["metadata"].get("labels") or {}
+        status, wishes = obj.get("status") or {}, read_wishes(obj)
+        sets: tuple[PodSet, ...] = ()
+        with suppress(QuantityError):  # told in `problem`
+            sets = self.pod_sets(obj, defaults)
+        return LocalJob(
+            uid=meta["uid"],
+            key=ObjectKey(meta["namespace"], meta["name"]),
+            version=int(meta["resourceVersion"]),
+            queue=labels.get(Label.QUEUE_NAME.value, ""),
+            priority_class=labels.get(Label.PRIORITY_CLASS.value, ""),
+            created=timestamp(meta["creationTimestamp"]),
+            suspended=self._shown_suspended(obj),
+            terminating="deletionTimestamp" in meta,
+            started=bool(status),
+            finished=self.finished(obj),
+            problem=self._management_problem(obj) or self.problem(obj, defaults) or wishes.problem,
+            max_execution_s=max_execution_seconds(obj),
+            pod_sets=sets,
+            status=status,
+            preemptible=preemptible(obj),
+            wishes=wishes,
+            grace_s=self._grace(obj),
+            kind=self.name,
+        )
+
+    def _shown_suspended(self, obj: Json) -> bool:
+        if self.row.managed_by:
+            return self.suspended(obj)
+        return Mirror.RUNS.value not in (obj["metadata"].get("annotations") or {})
+
+    def _grace(self, obj: Json) -> int:
+        return max((template.grace_seconds(r.template) for r in self.roles(obj)), default=30)
+
+    def _management_problem(self, obj: Json) -> str:
+        if not self.row.managed_by:
+            if self.suspended(obj):
+                return ""
+            return (
+                f"it is not suspended, so this cluster's own controller of {self.kind}s runs it:"
+                f" set {'.'.join(self.row.suspend)} to true"
+            )
+        manager = first(obj, self.row.managed_by, "")
+        if manager == MANAGED_BY:
+            return ""
+        field = ".".join(self.row.managed_by)
+        return (
+            f"{field} is {manager or 'not set'}, so this cluster's own controller of {self.kind}s"
+            f" runs it: delete it and create it again with {field}: {MANAGED_BY} (the admission"
+            " policy in deploy/policies sets it by itself)"
+        )
+
+    def local_suspend(self, *, suspend: bool) -> Json:
+        """See JobKind. Of a kind that heeds no managedBy only a note says that it runs."""
+        if self.row.managed_by:
+            return {"spec": self.suspend(suspend=suspend)}
+        return {"metadata": {"annotations": {Mirror.RUNS.value: None if suspend else "true"}}}
+
+    def remote_manifest(
+        self, obj: Json, identity: Identity, admission: Admission | None, vendors: Vendors
+    ) -> Json:
+        """See JobKind. Suspended, without what only concerns the management cluster."""
+        body: Json = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": copy_metadata(obj, identity),
+            "spec": deepcopy(obj["spec"]),
+        }
+        for path in (self.row.managed_by, *self.row.dropped):
+            if path and at_all(body, path):
+                body = put(body, path, None)
+        body = put(body, self.row.suspend, True)
+        made = {r.name: canonical(r.template, vendors) for r in self.roles(body)}
+        return self.with_templates(body, made)
+
+    def limit_time(self, body: Json, used_s: int) -> None:
+        """See JobKind."""
+        limit = number(body, self.row.deadline, 0) if self.row.deadline else 0
+        if limit:
+            body["spec"] = put(body, self.row.deadline, max(1, limit - used_s))["spec"]
+
+    def remote_job(self, cluster: str, obj: Json, *, gone: bool = False) -> RemoteJob:
+        """See JobKind."""
+        meta, annotations = obj["metadata"], obj["metadata"].get("annotations") or {}
+        wishes, note = read_wishes(obj), read_eviction(obj)
+        refusal = annotations.get(Mirror.REFUSED.value, "")
+        reason, _, message = refusal.partition(": ")
+        ended = self._ended(obj)
+        return RemoteJob(
+            cluster=cluster,
+            key=ObjectKey(meta["namespace"], meta["name"]),
+            uid=meta["uid"],
+            version=int(meta["resourceVersion"]),
+            attempt=mirrored_attempt(obj),
+            suspended=self.suspended(obj),
+            refused=message or refusal,
+            refused_reason=reason,
+            deciding_until=timestamp(annotations.get(Mirror.DECIDING.value)),
+            evicted=None if note is None else Eviction(note.reason, note.message),
+            ready=self.ready(obj),
+            reclaimable=self.reclaimable(obj, obj),
+            terminating="deletionTimestamp" in meta,
+            finished=ended[0],
+            gone=gone,
+            epoch=mirrored_epoch(obj),
+            held=annotations.get(Mirror.HELD.value, ""),
+            policy=wishes.policy or OnDisconnect.STOP,
+            rerun_after=wishes.rerun_after,
+            status=obj.get("status") or {},
+            kind=self.name,
+            busy=self._busy(obj),
+            ending=ended[1],
+        )
+
+    def in_transit(self, status: Mapping[str, Any]) -> bool:
+        """See JobKind."""
+        return False
+
+    def merge_status(self, local: Mapping[str, Any], remote: Mapping[str, Any]) -> Json:
+        """See JobKind. The whole status: nothing forbids to take a custom resource's back."""
+        return dict(remote)
+
+    def is_behind(self, local: LocalJob, remote: RemoteJob) -> bool:
+        """See JobKind."""
+        return bool(remote.status) and dict(remote.status) != dict(local.status)
+
+    def reset_status(self, status: Mapping[str, Any], now: str) -> Json:
+        """See JobKind."""
+        return {}
+
+    # On a worker
+
+    def managed_elsewhere(self, obj: Json) -> bool:
+        """See JobKind. Only our own mark: other managers are controllers of that cluster."""
+        return bool(self.row.managed_by) and first(obj, self.row.managed_by) == MANAGED_BY
+
+    def suspended(self, obj: Json) -> bool:
+        """See JobKind."""
+        return bool(first(obj, self.row.suspend))
+
+    def suspend(self, *, suspend: bool) -> Json:
+        """See JobKind."""
+        patch: Json = put({}, self.row.suspend, suspend)["spec"]
+        return patch
+
+    def running(self, obj: Json) -> Running:
+        """See JobKind."""
+        counts = sum(role.count for role in self.roles(obj))
+        busy, held = self._busy(obj), self.suspended(obj)
+        started = busy if self.row.stopped else not held
+        return Running(
+            active=int(busy),
+            ready=counts if self.ready(obj) else 0,
+            started=started,
+            suspended=True,
+        )
+
+    def _busy(self, obj: Json) -> bool:
+        """Whether pods of it may be there, by its status: until its controller says that they are
+        gone, once it has said anything.
+        """
+        if not obj.get("status") or self.finished(obj):
+            return False
+        if any(total(obj, path) > 0 for path in self.row.active):
+            return True
+        return bool(self.row.stopped) and said(self.row.stopped, obj) is None
+
+    def finished(self, obj: Json) -> str:
+        """See JobKind."""
+        return self._ended(obj)[0]
+
+    def _ended(self, obj: Json) -> tuple[str, str]:
+        """How it has ended, and what it says of that."""
+        for ended, signs in (("Failed", self.row.failed), ("Complete", self.row.complete)):
+            if (found := said(signs, obj)) is not None:
+                return ended, str(found.get("message") or "")
+        return "", ""
+
+    def ready(self, obj: Json) -> bool:
+        """Whether its pods are ready or have done their work, as far as it says such a thing."""
+        if self.finished(obj):
+            return True
+        if self.row.ready:
+            return said(self.row.ready, obj) is not None
+        return not self.suspended(obj) and bool(obj.get("status"))
+
+    def reclaimable(self, asked: Json, obj: Json) -> dict[str, int]:
+        """See JobKind."""
+        return {}
+
+    def admission_patch(
+        self,
+        obj: Json,
+        admission: Admission,
+        flavors: Iterable[ResourceFlavor],
+        updates: Iterable[PodSetUpdate] = (),
+        cards: Cards | None = None,
+    ) -> Json:
+        """See JobKind. Lists are replaced as wholes, so that the version is a precondition."""
+        asked, flavors, admission = self.original(obj), list(flavors), _spread(admission)
+        before = {role.name: role.template for role in self.roles(asked)}
+        after, parts = dict(before), {}
+        for given in _given(admission, before):
+            was, added = before[given.name], template.additions(given, flavors, updates)
+            after[given.name] = template.started(was, given, added)
+            if part := _replaced(was, after[given.name]):
+                parts[given.name] = part
+        started = self.with_templates(asked, after)
+        note = encode_admission(admission, {"templates": parts} if parts else None)
+        spec = template.merge_patch(obj["spec"], started["spec"])
+        return {
+            "metadata": {
+                "uid": obj["metadata"]["uid"],
+                "resourceVersion": obj["metadata"]["resourceVersion"],
+                "annotations": {Mirror.ADMISSION.value: note},
+            },
+            "spec": merged(spec, self.suspend(suspend=False)),
+        }
+
+    def start_problem(
+        self,
+        obj: Json,
+        admission: Admission,
+        flavors: Iterable[ResourceFlavor],
+        updates: Iterable[PodSetUpdate] = (),
+    ) -> str:
+        """See JobKind."""
+        known, flavors = {r.name: r.template for r in self.roles(self.original(obj))}, list(flavors)
+        for given in _given(admission, known):
+            added = template.additions(given, flavors, updates)
+            if text := template.conflict(known[given.name], given, added):
+                return f"pod set {given.name}: {text}"
+        return ""
+
+    def restore_patch(self, obj: Json) -> Json | None:
+        """See JobKind."""
+        if Mirror.ADMISSION.value not in (obj["metadata"].get("annotations") or {}):
+            return None
+        patch: Json = {
+            "metadata": {
+                "uid": obj["metadata"]["uid"],
+                "resourceVersion": obj["metadata"]["resourceVersion"],
+                "annotations": {Mirror.ADMISSION.value: None},
+            }
+        }
+        if spec := template.merge_patch(obj["spec"], self.original(obj)["spec"]):
+            patch["spec"] = spec
+        return patch
+
+
+def merged(patch: Json, more: Json) -> Json:
+    """Two merge patches as one; `more` wins."""
+    both = dict(patch)
+    for key, value in more.items():
+        known = both.get(key)
+        nested = isinstance(value, dict) and isinstance(known, dict)
+        both[key] = merged(known, value) if nested and isinstance(known, dict) else value
+    return both
+
+
+def _name(role: Role, holder: Json) -> str:
+    """Pod sets have names in small letters (DNS labels)."""
+    return str(role.name if role.fixed else holder.get(role.name, "")).lower()
+
+
+def _count(role: Role, holder: Json) -> int:
+    count = 1
+    for path in role.counts:
+        count *= number(holder, path, 1)
+    if role.job is not None:
+        count *= pod_count(first(holder, role.job, {}))
+    return count
+
+
+def _given(admission: Admission, known: Mapping[str, Json]) -> Iterator[PodSetAssignment]:
+    return (given for given in admission.pod_sets if given.name in known)
+
+
+def _spread(admission: Admission) -> Admission:
+    """Without places for each pod: nobody lets the pods of these kinds go one by one."""
+    given = (
+        replace(pods, topology=None) if pods.topology and len(pods.topology.domains) > 1 else pods
+        for pods in admission.pod_sets
+    )
+    return replace(admission, pod_sets=tuple(given))
+
+
+def _replaced(before: Json, after: Json) -> Json:
+    """What a start replaces in a template, and which parts of it are new."""
+    parts = template.replaced(before, after)
+    new = [part for part in _PARTS if part in after and part not in before]
+    return {**parts, _ABSENT: new} if new else parts
+
+
+def _put_back(now: Json, parts: Mapping[str, Any]) -> Json:
+    found = template.put_back(now, parts)
+    for part in parts.get(_ABSENT) or ():
+        if part in _PARTS and not found.get(part):
+            found.pop(part, None)
+    return found
+
+
+def _unplaced(roles: Iterable[PodRole]) -> str:
+    """Places in a topology are given to the pods of a batch/v1 Job only."""
+    for role in roles:
+        asked = (role.template.get("metadata") or {}).get("annotations") or {}
+        named = sorted(_TOPOLOGY & asked.keys())
+        if named:
+            return (
+                f"pod set {role.name}: {named[0]} asks for places in a topology, which only pods of"
+                " batch/v1 Jobs are given: remove it, or use a Job"
+            )
+    return ""

@@ -1,0 +1,36 @@
+"""The kinds that Fedq knows by itself, and those that a configuration adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from federation.api.kinds.row import Row
+from federation.api.kinds.table import ROWS
+from federation.jobs.kinds.appwrapper import AppWrapper
+from federation.jobs.kinds.batch import BatchJob
+from federation.jobs.kinds.generic import GenericKind
+from federation.jobs.kinds.jobset import JobSet
+from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.rayjob import RayJob
+from federation.jobs.kinds.spark import SparkApplication
+from federation.jobs.kinds.trainjob import TrainJob
+
+MODULES: Final[Mapping[str, type[GenericKind]]] = {
+    "": GenericKind,
+    "appwrapper": AppWrapper,
+    "jobset": JobSet,
+    "rayjob": RayJob,
+    "spark": SparkApplication,
+    "trainjob": TrainJob,
+}
+
+
+def known(external: Iterable[Row] = ()) -> Kinds:
+    """All kinds: batch/v1 Job, the table, and what the configuration describes."""
+    rows = (*ROWS, *external)
+    return Kinds([BatchJob(), *(MODULES[row.module](row) for row in rows)])
+
+
+BATCH_ONLY: Final = Kinds([BatchJob()])
+KINDS: Final = known()

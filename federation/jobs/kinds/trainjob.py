@@ -1,0 +1,83 @@
+"""TrainJob: its pods are described by a runtime, what it adds to them by patches of that.
+
+The runtime is another object; the pod set `node` is made of what the TrainJob itself says. What an
+admission adds is a patch in the name of Kueue's manager, as that writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from federation.api.kinds.paths import Path, first, number, put
+from federation.jobs.containers import PodDefaults
+from federation.jobs.kinds.generic import GenericKind
+from federation.jobs.kinds.kind import PodRole
+from federation.jobs.template import PLACES
+
+Json = dict[str, Any]
+
+MANAGER = "kueue.x-k8s.io/manager"
+NODE = "node"
+_TRAINER: Path = ("spec", "trainer")
+_JOBS: Path = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+_POD: Path = ("template", "spec", "template")
+
+
+class TrainJob(GenericKind):
+    """See JobKind."""
+
+    def roles(self, obj: Json) -> tuple[PodRole, ...]:
+        """See JobKind."""
+        trainer = first(obj, _TRAINER, {})
+        container: Json = {
+            "name": NODE,
+            "resources": {"requests": {}, **(trainer.get("resourcesPerNode") or {})},
+        }
+        for field in ("image", "env"):
+            if field in trainer:
+                container[field] = trainer[field]
+        added = _patched(obj)
+        spec = {**(added.get("spec") or {}), "containers": [container]}
+        return (PodRole(NODE, number(trainer, ("numNodes",), 1), {**added, "spec": spec}),)
+
+    def with_templates(self, obj: Json, templates: Mapping[str, Json]) -> Json:
+        """See JobKind. Only what a start may change, and the environment, is written."""
+        wanted = templates.get(NODE)
+        if wanted is None:
+            return obj
+        if env := first(wanted["spec"]["containers"][0], ("env",)):
+            obj = put(obj, (*_TRAINER, "env"), env)
+        pod: Json = {}
+        for part, field in PLACES:
+            if value := (wanted.get(part) or {}).get(field):
+                pod = put(pod, (part, field), value)
+        patches = [
+            p for p in obj["spec"].get("runtimePatches") or [] if p.get("manager") != MANAGER
+        ]
+        if pod:
+            job = put({"name": NODE}, _POD, pod)
+            patches = [*patches, put({"manager": MANAGER}, _JOBS, [job])]
+        if not patches and "runtimePatches" not in obj["spec"]:
+            return obj
+        return {**obj, "spec": put(obj["spec"], ("runtimePatches",), patches or None)}
+
+    def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
+        """See JobKind."""
+        if not first(obj, (*_TRAINER, "resourcesPerNode")):
+            return (
+                "spec.trainer.resourcesPerNode is not set: the quota of a TrainJob is counted by"
+                " what it says itself, not by its runtime"
+            )
+        return super().problem(obj, defaults)
+
+
+def _patched(obj: Json) -> Json:
+    """What our patch adds to the pods."""
+    for patch in obj["spec"].get("runtimePatches") or ():
+        if patch.get("manager") == MANAGER:
+            for job in first(patch, _JOBS, []):
+                if job.get("name") == NODE:
+                    found: Json = first(job, _POD, {})
+                    return found
+    return {}
