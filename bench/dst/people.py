@@ -78,11 +78,15 @@ class People:
             rng.choice((None, 60.0)) if policy == "keep" else None,
             retries=number % 3 != 0,
         )
+        return self.create(traits, pods)
+
+    def create(self, traits: Traits, pods: int) -> str:
+        """Create such a Job; its name."""
         made = self.home.create(JOBS, self._manifest(traits, pods))
         uid = made["metadata"]["uid"]
-        self.uids[name] = uid
+        self.uids[traits.name] = uid
         self.truth.traits[uid] = traits
-        return name
+        return traits.name
 
     def _manifest(self, traits: Traits, pods: int) -> Json:
         rng = self.rng

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from bench.dst.programs import AgentProgram, ManagerProgram, Program, link_to
 from bench.dst.records import RecordWatch
 from bench.dst.truth import Truth
 from federation.api.names import FEDQ_NAMESPACE
-from federation.core.failover import DEFAULT, FAST, Tier
+from federation.core.failover import DEFAULT, FAST, Tier, Timings
 from federation.core.policies import Policies
 from federation.edge.resources import MULTIKUEUE_CLUSTERS, SECRETS
 from tests.fakes.kube_api import FakeKube
@@ -29,10 +30,39 @@ RATE = 1e-3
 """The bound on the error of a clock's rate, as the protocol assumes it."""
 
 
-class World:
-    """`seed` decides everything. `notes` is the log if `traced`."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What there is: `quotas` of the ClusterQueues on the management cluster, and `rooms`, the same
+    for each worker cluster.
+    """
 
-    def __init__(self, loop: VirtualLoop, seed: int, *, traced: bool = False) -> None:
+    quotas: dict[str, int]
+    rooms: tuple[dict[str, int], ...]
+    preemption: str
+    strategy: str
+    tier: Literal[Tier.AGENT, Tier.GUARD]
+    timings: Timings
+
+
+def drawn(rng: random.Random) -> Shape:
+    """The small federation of a seed."""
+    count = rng.choice((2, 3, 3, 4))
+    return Shape(
+        {name: rng.choice((3, 4, 6)) for name in people.QUEUES},
+        tuple({name: rng.choice((2, 3)) for name in people.QUEUES} for _ in range(count)),
+        rng.choice(("Never", "LowerPriority")),
+        rng.choice(("StrictFIFO", "BestEffortFIFO")),
+        rng.choice((Tier.AGENT, Tier.GUARD)),
+        rng.choice((FAST, FAST, FAST, DEFAULT)),
+    )
+
+
+class World:
+    """`seed` decides everything, `shape` apart if it is given. `notes` is the log if `traced`."""
+
+    def __init__(
+        self, loop: VirtualLoop, seed: int, *, traced: bool = False, shape: Shape | None = None
+    ) -> None:
         self.loop, self.traced = loop, traced
         self.rng = rng = random.Random(f"world-{seed}")
         self.notes: list[str] = []
@@ -45,30 +75,26 @@ class World:
             clock=lambda: datetime.fromtimestamp(EPOCH + loop.now, UTC),
             namespaces=("default", people.NAMESPACE, FEDQ_NAMESPACE),
         )
-        preemption = rng.choice(("Never", "LowerPriority"))
-        strategy = rng.choice(("StrictFIFO", "BestEffortFIFO"))
-        self.quotas = {name: rng.choice((3, 4, 6)) for name in people.QUEUES}
-        people.queues(self.home, self.quotas, preemption, strategy)
-        self.names = [f"w{n}" for n in range(rng.choice((2, 3, 3, 4)))]
+        shape = shape or drawn(rng)
+        self.quotas, self.tier, self.timings = shape.quotas, shape.tier, shape.timings
+        people.queues(self.home, self.quotas, shape.preemption, shape.strategy)
+        self.names = [f"w{n}" for n in range(len(shape.rooms))]
         self.clusters: dict[str, Cluster] = {}
-        for name in self.names:
-            self._cluster(name, preemption, strategy)
-        self.tier: Literal[Tier.AGENT, Tier.GUARD] = rng.choice((Tier.AGENT, Tier.GUARD))
-        self.timings = rng.choice((FAST, FAST, FAST, DEFAULT))
+        for name, room in zip(self.names, shape.rooms, strict=True):
+            self._cluster(name, room, shape)
         self.index = ShakyIndex(random.Random(rng.getrandbits(64)))
         self.manager = self._manager()
         self.agents = {name: self._agent(name) for name in self.names}
         self.people = People(self.home, self.truth, random.Random(rng.getrandbits(64)))
         # A job that makes room by quota and then fits on no cluster makes room again and again.
-        self.people.small = preemption != "Never"
+        self.people.small = shape.preemption != "Never"
         self.records = RecordWatch(self.home, self.quotas, self.truth, self.violate)
         loop.later(BOOKMARK_S, self._bookmark)
 
-    def _cluster(self, name: str, preemption: str, strategy: str) -> None:
+    def _cluster(self, name: str, room: dict[str, int], shape: Shape) -> None:
         cluster = Cluster(name, self.loop, self.truth, random.Random(self.rng.getrandbits(64)))
-        amounts = {queue: self.rng.choice((2, 3)) for queue in people.QUEUES}
-        people.queues(cluster.fake, amounts, preemption, strategy)
-        self.truth.quotas[name] = sum(amounts.values())
+        people.queues(cluster.fake, room, shape.preemption, shape.strategy)
+        self.truth.quotas[name] = sum(room.values())
         self.clusters[name] = cluster
         meta = {"name": name, "namespace": FEDQ_NAMESPACE}
         secret = {"kubeconfig": base64.b64encode(b"x").decode()}
