@@ -60,17 +60,15 @@ class People:
     def __init__(self, home: FakeKube, truth: Truth, rng: random.Random) -> None:
         self.home, self.truth, self.rng = home, truth, rng
         self.uids: dict[str, str] = {}
-        self.small = False
-        """Whether every job is of the same size, so that whoever leaves makes room for another."""
 
     def submit(self, number: int) -> str:
         """Create a Job; its name."""
         rng, name = self.rng, f"j{number:02}"
-        pods = 1 if self.small else rng.choice((1, 1, 1, 2))
+        pods = rng.choice((1, 1, 1, 2))
         policy = rng.choice(("stop", "stop", "stop", "stop", "keep", "duplicate-ok"))
         traits = Traits(
             name,
-            1 if self.small else rng.choice((1, 1, 2)),
+            rng.choice((1, 1, 2)),
             rng.choice((rng.uniform(2, 20), rng.uniform(20, 200), rng.uniform(100, 300))),
             rng.choice(("Complete",) * 7 + ("Failed",)),
             rng.choice((0.2, rng.uniform(0, 20), rng.uniform(20, GRACE_S))),

@@ -86,8 +86,6 @@ class World:
         self.manager = self._manager()
         self.agents = {name: self._agent(name) for name in self.names}
         self.people = People(self.home, self.truth, random.Random(rng.getrandbits(64)))
-        # A job that makes room by quota and then fits on no cluster makes room again and again.
-        self.people.small = shape.preemption != "Never"
         self.records = RecordWatch(self.home, self.quotas, self.truth, self.violate)
         loop.later(BOOKMARK_S, self._bookmark)
 
