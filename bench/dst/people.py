@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from bench.dst.truth import Traits, Truth
-from federation.api.names import KUEUE_API, Label, Option
+from federation.api.names import KUEUE_API, Label, Option, Order
 from federation.edge.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -150,6 +150,14 @@ class People:
             key = found["metadata"]["name"]
             self.home.merge(WORKLOADS, key, {"spec": {"active": active}}, NAMESPACE)
         return name
+
+    def move(self, name: str, cluster: str) -> str:
+        """An operator orders that a Job runs on a cluster."""
+        if (found := self.workload(name)) is not None:
+            notes = {Order.MOVE_TO.value: cluster}
+            key = found["metadata"]["name"]
+            self.home.merge(WORKLOADS, key, {"metadata": {"annotations": notes}}, NAMESPACE)
+        return f"{name} to {cluster}"
 
     def unsuspend(self, name: str) -> str:
         """Somebody starts a Job past the queue."""
