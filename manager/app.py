@@ -10,6 +10,7 @@ import structlog
 
 from federation.api.names import Label
 from federation.core.events import QueueMoved
+from federation.core.exposure import LIMITS, OfferLimits
 from federation.core.facts import LocalJob
 from federation.core.failover import DEFAULT, Timings
 from federation.core.policies import Policies
@@ -31,6 +32,7 @@ from manager.controller import Controller
 from manager.dispatcher import REACTIVATION_S, Dispatcher
 from manager.drain import Drain
 from manager.effects import EffectRunner
+from manager.exposure import Exposures
 from manager.health import Watcher, bound_epochs
 from manager.link import ClusterLink
 from manager.protocol import News, Runtime
@@ -59,6 +61,7 @@ class Manager:
         *,
         clamp_grace: bool = False,
         kinds: Kinds = BATCH_ONLY,
+        offers: OfferLimits = LIMITS,
     ) -> None:
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
@@ -72,7 +75,7 @@ class Manager:
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings)
         self.clusters = Clusters(
-            client, runtime, origin, self._news, self._clusters_changed, watcher
+            client, runtime, origin, self._news, self._clusters_changed, watcher, Exposures(offers)
         )
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         self.drain = Drain(
@@ -100,7 +103,7 @@ class Manager:
         clusters.on_started = controller.cluster_replaced
         controller.queues.own_check = clusters.multikueue_check
         controller.on_quota = self.dispatcher.wake
-        controller.on_void = clusters.offer_void
+        controller.on_void, controller.on_moved = clusters.offer_void, clusters.offers.moved
 
     async def run(self) -> None:
         """Read everything, then act."""

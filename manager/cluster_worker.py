@@ -22,8 +22,10 @@ from federation.edge.errors import (
     ConfigError,
     Conflict,
     Forbidden,
+    Halted,
     Invalid,
     NotFound,
+    Unreachable,
 )
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kind_informers import KindInformers, served
@@ -44,6 +46,7 @@ from manager.protocol import (
     Inventory,
     News,
     Outcome,
+    Reply,
     Result,
 )
 
@@ -245,7 +248,8 @@ class ClusterWorker:
 
     async def _one(self, command: Command) -> Outcome:
         if self._client is None:
-            return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, "no connection yet")
+            text = "no connection yet"
+            return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, text, reply=Reply.UNSENT)
         try:
             async with self._limit:
                 if isinstance(command, CreateCopy):
@@ -256,7 +260,7 @@ class ClusterWorker:
         except (Forbidden, Invalid) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
         except ApiError as error:
-            return Outcome(Result.RETRY, error.reason, str(error))
+            return Outcome(Result.RETRY, error.reason, str(error), reply=_reply(error))
 
     async def _create(self, client: KubeClient, command: CreateCopy) -> Outcome:
         namespace, kind = command.key.namespace, self._kinds.of(command.body)
@@ -376,6 +380,12 @@ def _same(told: RemoteJob | None, now: RemoteJob, kind: JobKind) -> bool:
 def _local_uid(job: Json) -> str:
     annotations = job["metadata"].get("annotations") or {}
     return str(annotations.get(Mirror.LOCAL_UID.value, ""))
+
+
+def _reply(error: ApiError) -> Reply:
+    if isinstance(error, Halted) or (isinstance(error, Unreachable) and not error.sent):
+        return Reply.UNSENT
+    return Reply.NONE if isinstance(error, Unreachable) else Reply.GIVEN
 
 
 def _reason(error: ApiError) -> str:

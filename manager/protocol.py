@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from federation.api.kinds.row import Row
 from federation.api.names import ActiveReason
 from federation.core.facts import BATCH_JOB, ObjectKey, RemoteJob
 from federation.edge.resources import Json
-from federation.api.kinds.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,16 @@ class Result(StrEnum):
     """Not done, or not known to be done: repeat it."""
 
 
+class Reply(StrEnum):
+    """Whether the API server of the cluster has said anything to a command."""
+
+    GIVEN = "given"
+    NONE = "none"
+    """No: it may have been carried out, or be carried out later."""
+    UNSENT = "unsent"
+    """It certainly was not asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The answer to one command."""
@@ -81,6 +91,7 @@ class Outcome:
     reason: str = ""
     message: str = ""
     remote: RemoteJob | None = None
+    reply: Reply = Reply.GIVEN
 
 
 @dataclass(frozen=True, slots=True)

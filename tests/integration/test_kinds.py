@@ -1,0 +1,173 @@
+"""Other kinds of jobs than batch/v1 Job, end to end. The tests play the kinds' controllers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import load_endpoint
+from federation.edge.resources import CLUSTER_QUEUES, WORKLOADS, Resource, resource_of
+from fedq.stack import Stack
+from tests.integration.conftest import Team, flavor, queue_objects
+from tests.integration.kind_objects import crd, gone, job_set, row, say, says, until
+
+Json = dict[str, Any]
+JOB_SETS = resource_of(row("JobSet"))
+
+
+@contextlib.asynccontextmanager
+async def clients(stack: Stack) -> AsyncIterator[dict[str, KubeClient]]:
+    """A client of each cluster, as admin."""
+    async with contextlib.AsyncExitStack() as opened:
+        found = {}
+        for cluster in stack.rig.clusters:
+            client = KubeClient(load_endpoint(stack.rig.kubeconfig(cluster)), user_agent="test")
+            found[cluster] = await opened.enter_async_context(client)
+        yield found
+
+
+def define(stack: Stack, kind: str) -> Resource:
+    """Have all clusters serve a kind."""
+    for cluster in stack.rig.clusters:
+        stack.apply(cluster, [crd(row(kind))])
+    return resource_of(row(kind))
+
+
+def condition(kind: str, status: str = "True") -> Any:
+    return lambda obj: any(
+        c["type"] == kind and c["status"] == status
+        for c in (obj.get("status") or {}).get("conditions") or ()
+    )
+
+
+async def placed(found: dict[str, KubeClient], team: str) -> tuple[str, Json]:
+    """The cluster that a team's only Workload was admitted on, and the Workload."""
+    workload = await until(found["management"], WORKLOADS, (team, ""), condition("Admitted"))
+    return workload["status"]["clusterName"], workload
+
+
+@pytest.mark.timeout(180)
+async def test_a_job_set_runs_on_a_worker_and_comes_back(team: Team) -> None:
+    """Suspended and marked on the management cluster, one Workload with a pod set for each of its
+    replicated jobs, started on a worker, its whole status back, and its end.
+    """
+    define(team.stack, "JobSet")
+    async with clients(team.stack) as found:
+        management, key = found["management"], (team.name, "train")
+        made = await management.create(JOB_SETS, job_set("train", team.name))
+        assert made["spec"]["suspend"] is True
+        assert made["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+
+        cluster, workload = await placed(found, team.name)
+        sets = {p["name"]: p["count"] for p in workload["spec"]["podSets"]}
+        assert sets == {"driver": 1, "workers": 4}
+        assert workload["metadata"]["ownerReferences"][0]["kind"] == "JobSet"
+        worker = found[cluster]
+        copy = await until(worker, JOB_SETS, key, lambda o: o["spec"]["suspend"] is False)
+        assert "managedBy" not in copy["spec"]
+
+        status = {"conditions": [says("Suspended", "False")], "restarts": 1}
+        await say(worker, JOB_SETS, key, status)
+        shown = await until(management, JOB_SETS, key, lambda o: o.get("status"))
+        assert shown["status"] == status
+        assert shown["spec"]["suspend"] is False
+
+        status = {"conditions": [says("Completed")], "terminalState": "Completed"}
+        await say(worker, JOB_SETS, key, status)
+        done = await until(management, JOB_SETS, key, condition("Completed"))
+        ended = await until(management, WORKLOADS, (team.name, ""), condition("Finished"))
+        assert done["status"] == status
+        finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
+        assert finish["reason"] == "Succeeded"
+        assert finish["message"].startswith("Completed it is on cluster")
+        await gone(worker, JOB_SETS, key)
+
+
+@pytest.mark.timeout(180)
+async def test_a_job_set_that_is_held_stops_before_its_quota_is_free(team: Team) -> None:
+    """Held by its Workload while it runs: the copy goes, and only when it is gone the quota is
+    free and the JobSet is as it was submitted, suspended. Released, it runs again.
+    """
+    define(team.stack, "JobSet")
+    async with clients(team.stack) as found:
+        management, key = found["management"], (team.name, "train")
+        made = await management.create(JOB_SETS, job_set("train", team.name))
+        cluster, workload = await placed(found, team.name)
+        worker = found[cluster]
+        await until(worker, JOB_SETS, key, lambda o: o["spec"]["suspend"] is False)
+        # As the controller of the kind does: its Jobs have to be gone first.
+        keep = {"metadata": {"finalizers": ["example.invalid/pods"]}}
+        await worker.patch(JOB_SETS, "train", keep, team.name)
+        await say(worker, JOB_SETS, key, {"conditions": [says("Suspended", "False")]})
+        await until(management, JOB_SETS, key, lambda o: o.get("status"))
+
+        name = workload["metadata"]["name"]
+        await management.patch(WORKLOADS, name, {"spec": {"active": False}}, team.name)
+        await until(worker, JOB_SETS, key, lambda o: "deletionTimestamp" in o["metadata"])
+        held = await until(management, WORKLOADS, (team.name, ""), condition("Evicted"))
+        assert condition("QuotaReserved")(held)
+
+        await worker.patch(JOB_SETS, "train", {"metadata": {"finalizers": []}}, team.name)
+        await until(management, WORKLOADS, (team.name, ""), condition("QuotaReserved", "False"))
+        back = await until(management, JOB_SETS, key, lambda o: o["spec"]["suspend"] is True)
+        assert back["spec"] == made["spec"]
+        back = await until(management, JOB_SETS, key, lambda o: not o.get("status"))
+
+        await management.patch(WORKLOADS, name, {"spec": {"active": True}}, team.name)
+        again = await until(
+            management,
+            WORKLOADS,
+            (team.name, ""),
+            lambda o: condition("Admitted")(o) and o["status"]["fedq"]["attempt"] == 2,
+        )
+        last = found[again["status"]["clusterName"]]
+        await until(last, JOB_SETS, key, lambda o: o["spec"]["suspend"] is False)
+        await management.delete(JOB_SETS, "train", team.name)
+        await gone(last, JOB_SETS, key)
+        await gone(management, WORKLOADS, (team.name, name))
+
+
+@pytest.mark.timeout(180)
+async def test_flavors_of_the_worker_reach_each_pod_set(team: Team) -> None:
+    """Node labels of flavors become node selectors of every template, and go when the worker's own
+    queue stops it.
+    """
+    define(team.stack, "JobSet")
+    place = found_place(team)
+    async with clients(team.stack) as found:
+        worker, key = found["worker-1"], (place, "local")
+        made = await worker.create(JOB_SETS, job_set("local", place))
+        assert made["spec"]["suspend"] is True
+        assert "managedBy" not in made["spec"]
+        started = await until(worker, JOB_SETS, key, lambda o: o["spec"]["suspend"] is False)
+        for replicated in started["spec"]["replicatedJobs"]:
+            pod = replicated["template"]["spec"]["template"]["spec"]
+            assert pod["nodeSelector"] == {"zone": "a"}
+        await say(worker, JOB_SETS, key, {"conditions": [says("Suspended", "False")]})
+
+        hold = {"spec": {"stopPolicy": "HoldAndDrain"}}
+        await worker.patch(CLUSTER_QUEUES, place, hold)
+        await until(worker, JOB_SETS, key, lambda o: o["spec"]["suspend"] is True)
+        evicted = await until(worker, WORKLOADS, (place, ""), condition("Evicted"))
+        assert condition("QuotaReserved")(evicted)
+        await say(worker, JOB_SETS, key, {"conditions": [says("Suspended")]})
+        await until(worker, WORKLOADS, (place, ""), condition("QuotaReserved", "False"))
+        restored = await until(
+            worker, JOB_SETS, key, lambda o: o["spec"] == made["spec"]
+        )
+        assert "fedq.io/admission" not in restored["metadata"]["annotations"]
+
+
+def found_place(team: Team) -> str:
+    """A queue on worker-1 whose flavor has node labels."""
+    name = f"place-{team.name}"
+    objects = queue_objects(name, 20)
+    queue = next(o for o in objects if o["kind"] == "ClusterQueue")
+    queue["spec"]["resourceGroups"][0]["flavors"][0]["name"] = name
+    labelled = {**flavor(name), "spec": {"nodeLabels": {"zone": "a"}}}
+    team.stack.apply("worker-1", [labelled, *objects])
+    return name
