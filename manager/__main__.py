@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from federation.edge.configuration_file import ConfigurationFileError, configured
+from federation.edge.configuration_file import ConfigurationFileError, configured, configured_kinds
 from federation.edge.environment import complaint
 from federation.edge.services import run_program
 from federation.edge.telemetry import configure_logging
@@ -48,7 +48,8 @@ def main() -> int:
         settings = ManagerSettings()
         configure_logging(settings.log_level)
         policies = configured(arguments.config)
-        replica = Replica(settings, policies, settings.timings())
+        kinds = configured_kinds(arguments.config)
+        replica = Replica(settings, policies, settings.timings(), kinds)
         settings.election()
         settings.offers()
     except ValidationError as error:

@@ -77,6 +77,7 @@ class Manager:
         self.clusters = Clusters(
             client, runtime, origin, self._news, self._clusters_changed, watcher, Exposures(offers)
         )
+        self.clusters.external = kinds.external
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         self.drain = Drain(
             self.controller, self.clusters.orders, lambda name: watcher.verdict(name).standing

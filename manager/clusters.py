@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from federation.api.kinds.row import Row
 from federation.api.multikueue import KubeConfigSource, MultiKueueCluster
 from federation.api.names import (
     FEDQ_NAMESPACE,
@@ -83,6 +84,8 @@ class Clusters:
         offers: Exposures | None = None,
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
+        self.external: tuple[Row, ...] = ()
+        """Kinds of jobs that the configuration adds."""
         self.offers = offers or Exposures()
         self.offers.on_room = on_change
         self._runtime, self._origin = runtime, origin
@@ -305,7 +308,9 @@ class Clusters:
         """None while there is no kubeconfig to connect with."""
         name = obj["metadata"]["name"]
         kubeconfig = None if name in RESERVED else self._kubeconfig_of(obj)
-        return ClusterSpec(name, kubeconfig, self._origin) if kubeconfig else None
+        if not kubeconfig:
+            return None
+        return ClusterSpec(name, kubeconfig, self._origin, self.external)
 
     def _kubeconfig_of(self, obj: Json) -> bytes | None:
         config = _source(obj)

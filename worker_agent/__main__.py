@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from federation.api.names import Label
 from federation.edge.catalog import Catalog
 from federation.edge.claim_catalog import ClaimCatalog
-from federation.edge.configuration_file import ConfigurationFileError, configured
+from federation.edge.configuration_file import ConfigurationFileError, configured, configured_kinds
 from federation.edge.environment import complaint
 from federation.edge.informer import Informer, Select
 from federation.edge.kind_informers import KindInformers
@@ -176,6 +176,7 @@ def _rules(settings: AgentSettings, configuration: Path | None) -> Settings:
         binder=settings.cards,
         card_strategy=settings.card_strategy,
         node_groups=groups,
+        kinds=configured_kinds(configuration),
     )
 
 

@@ -14,9 +14,11 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from federation.api.configuration_devices import device_rules
+from federation.api.configuration_kinds import external_problem
 from federation.api.configuration_model import FRAMEWORKS, STRATEGIES, Configuration
 from federation.api.configuration_spelling import Notice, flatten
 from federation.api.duration import parse_duration, seconds
+from federation.api.kinds.row import Row
 from federation.api.problems import Path, Problem, problems, suggest, unknown_fields
 from federation.api.spelling import without_nulls
 from federation.core.devices.quota.rules import TransformationError, card_quotas
@@ -78,6 +80,9 @@ def read(obj: Json) -> Reading:
         raise ConfigurationError(found) from error
     if wrong := _cards_problem(configuration):
         raise ConfigurationError([Problem(_in_file(wrong.path, flat.home), wrong.message)])
+    if external := external_problem(configuration.multi_kueue.external_frameworks):
+        path = ("multiKueue", "externalFrameworks", external[0])
+        raise ConfigurationError([Problem(_in_file(path, flat.home), external[1])])
     notices = [*flat.notices, *_frameworks(configuration, flat.home)]
     notices += (
         Notice(_in_file(p.path, flat.home), f"{p.message}; it has no effect", unknown=True)
@@ -116,6 +121,11 @@ def _frameworks(configuration: Configuration, home: dict[str, Path]) -> list[Not
 def _in_file(path: Path, home: dict[str, Path]) -> Path:
     """The path of a field where the file has it."""
     return (*home.get(str(path[0]), ()), *path) if path else path
+
+
+def to_kinds(configuration: Configuration) -> tuple[Row, ...]:
+    """The kinds of jobs that it adds."""
+    return tuple(found.row() for found in configuration.multi_kueue.external_frameworks)
 
 
 def to_policies(configuration: Configuration) -> Policies:

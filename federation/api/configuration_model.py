@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from federation.api.configuration_devices import DeviceClassMappings
+from federation.api.configuration_kinds import ExternalFramework
 from federation.api.duration import Duration, parse_duration
 from federation.api.fields import Count, LabelKey, LabelValue, ResourceName
 from federation.api.meta import ObjectMeta, WireModel
@@ -183,7 +184,8 @@ class MultiKueue(WireModel):
     worker_lost_timeout: Duration = "15m"
     dispatcher_name: str | None = None
     incremental_dispatcher_config: Section | None = None
-    external_frameworks: list[Section] = Field(default_factory=list)
+    external_frameworks: list[ExternalFramework] = Field(default_factory=list)
+    """Kinds of jobs beside those that are known."""
     cluster_profile: Section | None = None
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import structlog
 
-from federation.api.configuration import ConfigurationError, Reading, read, to_policies
+from federation.api.configuration import ConfigurationError, Reading, read, to_kinds, to_policies
 from federation.core.policies import Policies
 from federation.edge.documents import Document, Fault, documents
+from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.registry import KINDS, known
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +31,11 @@ def configured(path: Path | None) -> Policies:
         where = ".".join(map(str, notice.path))
         log.warning("configuration.notice", file=str(path), field=where, text=notice.message)
     return to_policies(reading.configuration)
+
+
+def configured_kinds(path: Path | None) -> Kinds:
+    """All kinds of jobs, with those that a file adds. Raises ConfigurationFileError."""
+    return KINDS if path is None else known(to_kinds(load(path).configuration))
 
 
 def load(path: Path) -> Reading:

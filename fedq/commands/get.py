@@ -11,11 +11,14 @@ import typer
 
 from federation.api.names import ConditionType
 from federation.api.record import find as find_condition
+from federation.edge.configuration_file import configured_kinds
 from federation.edge.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
 from fedq import completion, connect, reading
 from fedq.clusterview import ClusterView
 from fedq.connect import Cluster, ContextOption, KubeconfigOption, NamespaceOption
+from fedq.errors import BAD_INPUT, CommandError
 from fedq.jobview import JobView
+from fedq.kindview import KindView, kind_views, with_served
 from fedq.output import Output, OutputOption, age, columns, dump, since
 from fedq.queueview import QueueView
 
@@ -23,7 +26,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 app = typer.Typer(
-    help="Show jobs, workloads, queues or clusters of the management cluster.",
+    help="Show jobs, workloads, queues, clusters or kinds of the management cluster.",
     epilog="Examples:  fedq get jobs -A   |   fedq get queues   |   fedq get clusters -o json",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -182,6 +185,39 @@ def _next_step(view: ClusterView) -> str:
         return view.next
     left = (datetime.fromisoformat(view.next_at) - datetime.now(UTC)).total_seconds()
     return f"{view.next} {f'in {age(left)}' if left > 0 else 'now'}"
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The Configuration that adds kinds."),
+]
+
+
+@app.command("kind", hidden=True)
+@app.command("kinds", epilog="Examples:  fedq get kinds   |   fedq get kinds -o json")
+def kinds(
+    name: Annotated[str, typer.Argument(help="Only this one.", show_default=False)] = "",
+    config: ConfigOption = None,
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Kinds of jobs that are queued, and whether this cluster serves them."""
+    known = kind_views(configured_kinds(config))
+
+    async def read(cluster: Cluster) -> list[KindView]:
+        return await with_served(cluster.client, known)
+
+    views = [v for v in _run(kubeconfig, context, read) if name.lower() in ("", v.kind.lower())]
+    if name and not views:
+        todo = "`fedq get kinds` lists those that there are."
+        raise CommandError(f"there is no kind {name}", todo=todo, code=BAD_INPUT)
+    headings = ("KIND", "API VERSION", "SERVED", "SUSPENDED BY", "MANAGED BY", "NOTE")
+    rows = [
+        (v.kind, v.api_version, "yes" if v.served else "no", v.suspend, v.managed_by, v.note)
+        for v in views
+    ]
+    _print(output, name, views, (headings, rows), "no kinds")
 
 
 def _run(

@@ -77,9 +77,7 @@ def job_set(name: str, team: str, *, cpu: str = "1") -> Json:
         {
             "name": "workers",
             "replicas": 2,
-            "template": {
-                "spec": {"parallelism": 2, "completions": 2, "template": template(cpu)}
-            },
+            "template": {"spec": {"parallelism": 2, "completions": 2, "template": template(cpu)}},
         },
     ]
     return of(row("JobSet"), name, team, {"replicatedJobs": jobs})
@@ -118,9 +116,7 @@ async def say(client: KubeClient, resource: Resource, key: tuple[str, str], stat
     """Write a status, as the controller of the kind does."""
     namespace, name = key
     patch = [{"op": "add", "path": "/status", "value": status}]
-    return await client.patch(
-        resource, name, patch, namespace, kind="json", subresource="status"
-    )
+    return await client.patch(resource, name, patch, namespace, kind="json", subresource="status")
 
 
 def says(kind: str, status: str = "True") -> Json:

@@ -156,9 +156,7 @@ async def test_flavors_of_the_worker_reach_each_pod_set(team: Team) -> None:
         assert condition("QuotaReserved")(evicted)
         await say(worker, JOB_SETS, key, {"conditions": [says("Suspended")]})
         await until(worker, WORKLOADS, (place, ""), condition("QuotaReserved", "False"))
-        restored = await until(
-            worker, JOB_SETS, key, lambda o: o["spec"] == made["spec"]
-        )
+        restored = await until(worker, JOB_SETS, key, lambda o: o["spec"] == made["spec"])
         assert "fedq.io/admission" not in restored["metadata"]["annotations"]
 
 

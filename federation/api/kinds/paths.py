@@ -46,6 +46,17 @@ def first(obj: Any, path: Path, default: Any = None) -> Any:
     return next((value for _, value in places(obj, path)), default)
 
 
+def mapping(obj: Any, path: Path) -> Json:
+    """The object at a path; empty where there is none."""
+    found = first(obj, path)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings(obj: Any, path: Path) -> list[Json]:
+    """The objects at a path; what is none is left out."""
+    return [found for _, found in places(obj, path) if isinstance(found, dict)]
+
+
 def number(obj: Any, path: Path, default: int) -> int:
     """A whole number at a path; `default` where none is that can be read."""
     value = first(obj, path, default)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from federation.api.kinds.paths import Path, first, places
+from federation.api.kinds.paths import EACH, Path, first, places
 
 Json = dict[str, Any]
 
@@ -31,12 +31,13 @@ class Sign:
         it is not said.
         """
         if self.condition:
-            for condition in first(obj, ("status", "conditions")) or ():
-                if condition.get("type") == self.condition and condition.get("status") == "True":
-                    return dict(condition)
+            wanted = (self.condition, "True")
+            for _, found in places(obj, ("status", "conditions", EACH)):
+                if isinstance(found, dict) and (found.get("type"), found.get("status")) == wanted:
+                    return found
             return None
         value = first(obj, self.field)
-        if value not in self.values:
+        if not isinstance(value, str) or value not in self.values:
             return None
         return {"reason": str(value), "message": str(first(obj, self.message, ""))}
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from federation.api.kinds.paths import Place, first, number, path_of
+from federation.api.kinds.paths import EACH, Place, first, number, path_of, places
 from federation.api.kinds.row import ITSELF, Role, Row
 from federation.api.kinds.table import ROWS
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
+from federation.jobs.kinds.shape import shaped
 
 Json = dict[str, Any]
 
@@ -37,23 +38,23 @@ class AppWrapper(GenericKind):
     def placed(self, obj: Json) -> Iterator[tuple[Place, PodRole]]:
         """See GenericKind. Pod sets are named after the object, and numbered."""
         name, index = obj["metadata"].get("name", ""), 0
-        for item, component in enumerate(first(obj, ("spec", "components"), [])):
+        for at, component in places(obj, ("spec", "components", EACH)):
             for place, count, template in _pods(component):
-                role = PodRole(f"{name}-{index}", count, template)
-                yield ("spec", "components", item, *place), role
+                yield (*at, *place), PodRole(f"{name}-{index}", count, template)
                 index += 1
 
 
 def _pods(component: Json) -> Iterator[tuple[Place, int, Json]]:
     """The pods of a component: those that it says, else those of the kind that it wraps."""
-    if declared := component.get("podSets"):
-        for pods in declared:
-            path = path_of(str(pods.get("path", "")))
+    if first(component, ("podSets",)):
+        for _, pods in places(component, ("podSets", EACH)):
+            path = path_of(str(first(pods, ("path",), "")))
             found = first(component, path)
-            if isinstance(found, dict):
+            if shaped(found):
                 yield path, number(pods, ("replicas",), 1), found
         return
-    wrapped = component.get("template") or {}
-    kind = _WRAPPED.get((wrapped.get("apiVersion", ""), wrapped.get("kind", "")))
-    for place, role in kind.placed(wrapped) if kind else ():
-        yield ("template", *place), role.count, role.template
+    wrapped = first(component, ("template",))
+    named = str(first(wrapped, ("apiVersion",))), str(first(wrapped, ("kind",)))
+    if (kind := _WRAPPED.get(named)) is not None:
+        for place, role in kind.placed(wrapped):
+            yield ("template", *place), role.count, role.template

@@ -28,6 +28,7 @@ from federation.jobs.device_pins import Template as Cards
 from federation.jobs.devices import canonical
 from federation.jobs.eviction_note import read_eviction
 from federation.jobs.kinds.kind import PodRole, Running
+from federation.jobs.kinds.shape import shaped
 from federation.jobs.mirror import Identity, copy_metadata, mirrored_attempt, mirrored_epoch
 from federation.jobs.pods import pod_set
 from federation.jobs.scaling import pod_count
@@ -68,7 +69,7 @@ class GenericKind:
         for role in self.row.roles:
             for place, holder in places(obj, role.at):
                 found = first(holder, role.template)
-                if isinstance(found, dict):
+                if isinstance(holder, dict) and shaped(found):
                     pods = PodRole(_name(role, holder), _count(role, holder), found)
                     yield (*place, *role.template), pods
 
@@ -102,7 +103,10 @@ class GenericKind:
         """See JobKind."""
         roles = self.roles(self.original(obj))
         if not roles:
-            return f"no pods were found in this {self.kind}: nothing says what it asks for"
+            return (
+                f"no pods were found in this {self.kind}: nothing that can be read says what it"
+                " asks for"
+            )
         sets = [(role.name, role.count, role.template) for role in roles]
         return admissibility.problem(sets, defaults) or _unplaced(roles) or time_problem(obj)
 
@@ -386,8 +390,15 @@ def _count(role: Role, holder: Json) -> int:
     for path in role.counts:
         count *= number(holder, path, 1)
     if role.job is not None:
-        count *= pod_count(first(holder, role.job, {}))
+        count *= _of_job(first(holder, role.job))
     return count
+
+
+def _of_job(spec: Any) -> int:
+    """The pods at once of a Job."""
+    spec = spec if isinstance(spec, dict) else {}
+    fields = ("parallelism", "completions")
+    return pod_count({name: number(spec, (name,), 1) for name in fields if name in spec})
 
 
 def _given(admission: Admission, known: Mapping[str, Json]) -> Iterator[PodSetAssignment]:

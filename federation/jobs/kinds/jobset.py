@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from federation.api.kinds.paths import first, number
+from federation.api.kinds.paths import EACH, first, number, places
 from federation.jobs.kinds.generic import GenericKind
-from federation.jobs.scaling import pod_count
 
 Json = dict[str, Any]
+
+_JOBS = ("spec", "replicatedJobs", EACH)
+_TOLD = ("status", "replicatedJobsStatus", EACH)
 
 
 class JobSet(GenericKind):
@@ -18,31 +20,25 @@ class JobSet(GenericKind):
         """See GenericKind. All Jobs are ready or have succeeded."""
         if self.finished(obj):
             return True
-        wanted = sum(number(job, ("replicas",), 1) for job in _jobs(obj))
-        found = sum(
-            number(told, ("ready",), 0) + number(told, ("succeeded",), 0) for told in _told(obj)
-        )
-        return not self.suspended(obj) and bool(_told(obj)) and found >= wanted
+        wanted = sum(number(job, ("replicas",), 1) for _, job in places(obj, _JOBS))
+        told = [found for _, found in places(obj, _TOLD)]
+        fields = (("ready",), ("succeeded",))
+        found = sum(number(one, field, 0) for one in told for field in fields)
+        return not self.suspended(obj) and bool(told) and found >= wanted
 
     def reclaimable(self, asked: Json, obj: Json) -> dict[str, int]:
         """See JobKind. The pods of Jobs that have succeeded."""
-        pods = {
-            job.get("name", ""): pod_count(first(job, ("template", "spec"), {}))
-            for job in _jobs(obj)
+        jobs = {
+            str(first(job, ("name",))): number(job, ("replicas",), 1)
+            for _, job in places(obj, _JOBS)
         }
-        done = {told.get("name", ""): number(told, ("succeeded",), 0) for told in _told(obj)}
+        done = {
+            str(first(one, ("name",))): number(one, ("succeeded",), 0)
+            for _, one in places(obj, _TOLD)
+        }
+        pods = {role.name: role.count for role in self.roles(obj)}
         return {
-            name.lower(): count * pods[name]
+            name.lower(): pods[name.lower()] * min(count, jobs[name]) // jobs[name]
             for name, count in done.items()
-            if count > 0 and name in pods
+            if count > 0 and jobs.get(name, 0) > 0 and name.lower() in pods
         }
-
-
-def _jobs(obj: Json) -> list[Json]:
-    found: list[Json] = first(obj, ("spec", "replicatedJobs"), [])
-    return found
-
-
-def _told(obj: Json) -> list[Json]:
-    found: list[Json] = first(obj, ("status", "replicatedJobsStatus"), [])
-    return found

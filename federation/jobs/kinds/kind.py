@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from federation.api.kinds.row import Row
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.facts import LocalJob, RemoteJob
 from federation.core.pod_updates import PodSetUpdate
@@ -173,7 +174,9 @@ class JobKind(Protocol):
 class Kinds:
     """The kinds that are known, in order: batch/v1 Job comes first."""
 
-    def __init__(self, kinds: Iterable[JobKind]) -> None:
+    def __init__(self, kinds: Iterable[JobKind], external: tuple[Row, ...] = ()) -> None:
+        """`external` are the rows of those among them that a configuration has added."""
+        self.external = external
         self._by_name = {kind.name: kind for kind in kinds}
         self._by_type = {(kind.api_version, kind.kind): kind for kind in self._by_name.values()}
 

@@ -28,8 +28,9 @@ MODULES: Final[Mapping[str, type[GenericKind]]] = {
 
 def known(external: Iterable[Row] = ()) -> Kinds:
     """All kinds: batch/v1 Job, the table, and what the configuration describes."""
-    rows = (*ROWS, *external)
-    return Kinds([BatchJob(), *(MODULES[row.module](row) for row in rows)])
+    added = tuple(external)
+    kinds = (MODULES[row.module](row) for row in (*ROWS, *added))
+    return Kinds([BatchJob(), *kinds], added)
 
 
 BATCH_ONLY: Final = Kinds([BatchJob()])

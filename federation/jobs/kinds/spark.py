@@ -6,13 +6,15 @@ Amounts are those that Spark on Kubernetes asks of the cluster: memory with its 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
-from federation.api.kinds.paths import first, number, put
+from federation.api.kinds.paths import first, mapping, number, put
 from federation.jobs.containers import PodDefaults
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
+from federation.jobs.kinds.shape import shaped
 
 Json = dict[str, Any]
 
@@ -38,10 +40,12 @@ class SparkApplication(GenericKind):
         if first(spec, ("dynamicAllocation", "enabled")) and most:
             executors = most
         factor = spec.get("memoryOverheadFactor")
-        return tuple(
-            PodRole(name, count, _template(spec.get(name) or {}, name, factor))
+        found = (
+            PodRole(name, count, _template(mapping(spec, (name,)), name, factor))
             for name, count in (("driver", 1), ("executor", executors))
+            if mapping(spec, (name,))
         )
+        return tuple(role for role in found if shaped(role.template))
 
     def with_templates(self, obj: Json, templates: Mapping[str, Json]) -> Json:
         """See JobKind."""
@@ -62,7 +66,7 @@ class SparkApplication(GenericKind):
                 "spec.mode has to be cluster: in other modes the driver runs outside of the queue"
             )
         for name in ("driver", "executor"):
-            role = obj["spec"].get(name) or {}
+            role = mapping(obj, ("spec", name))
             for field in ("memory", "memoryOverhead"):
                 if role.get(field) is not None and _mib(str(role[field])) is None:
                     return (
@@ -86,10 +90,12 @@ def _requests(role: Json, factor: Any) -> Json:
     requests = {"cpu": str(role.get("coreRequest") or role.get("cores") or 1)}
     memory = _mib(str(role.get("memory") or "1g")) or Fraction(0)
     said = _mib(str(role.get("memoryOverhead") or "0"))
-    share = Fraction(str(factor)) if factor else Fraction(1, 10)
+    share = Fraction(1, 10)
+    with suppress(ValueError, ZeroDivisionError):
+        share = Fraction(str(factor)) if factor else share
     overhead = said or max(memory * share, Fraction(LEAST_OVERHEAD_MIB))
     requests["memory"] = f"{int(memory + overhead)}Mi"
-    if gpu := role.get("gpu"):
+    if gpu := mapping(role, ("gpu",)):
         requests[str(gpu.get("name", ""))] = str(gpu.get("quantity", 1))
     return requests
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from federation.api.kinds.paths import Path, first, number, put
+from federation.api.kinds.paths import EACH, Path, first, mapping, mappings, number, put
 from federation.jobs.containers import PodDefaults
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
+from federation.jobs.kinds.shape import shaped
 from federation.jobs.template import PLACES
 
 Json = dict[str, Any]
@@ -21,6 +22,7 @@ MANAGER = "kueue.x-k8s.io/manager"
 NODE = "node"
 _TRAINER: Path = ("spec", "trainer")
 _JOBS: Path = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+_PATCHES: Path = ("spec", "runtimePatches", EACH)
 _POD: Path = ("template", "spec", "template")
 
 
@@ -29,17 +31,17 @@ class TrainJob(GenericKind):
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """See JobKind."""
-        trainer = first(obj, _TRAINER, {})
-        container: Json = {
-            "name": NODE,
-            "resources": {"requests": {}, **(trainer.get("resourcesPerNode") or {})},
-        }
+        trainer = mapping(obj, _TRAINER)
+        given = {"requests": {}, **mapping(trainer, ("resourcesPerNode",))}
+        container: Json = {"name": NODE, "resources": given}
         for field in ("image", "env"):
             if field in trainer:
                 container[field] = trainer[field]
         added = _patched(obj)
-        spec = {**(added.get("spec") or {}), "containers": [container]}
-        return (PodRole(NODE, number(trainer, ("numNodes",), 1), {**added, "spec": spec}),)
+        spec = {**mapping(added, ("spec",)), "containers": [container]}
+        template = {**added, "spec": spec}
+        count = number(trainer, ("numNodes",), 1)
+        return (PodRole(NODE, count, template),) if shaped(template) else ()
 
     def with_templates(self, obj: Json, templates: Mapping[str, Json]) -> Json:
         """See JobKind. Only what a start may change, and the environment, is written."""
@@ -52,9 +54,7 @@ class TrainJob(GenericKind):
         for part, field in PLACES:
             if value := (wanted.get(part) or {}).get(field):
                 pod = put(pod, (part, field), value)
-        patches = [
-            p for p in obj["spec"].get("runtimePatches") or [] if p.get("manager") != MANAGER
-        ]
+        patches = [p for p in mappings(obj, _PATCHES) if p.get("manager") != MANAGER]
         if pod:
             job = put({"name": NODE}, _POD, pod)
             patches = [*patches, put({"manager": MANAGER}, _JOBS, [job])]
@@ -74,10 +74,8 @@ class TrainJob(GenericKind):
 
 def _patched(obj: Json) -> Json:
     """What our patch adds to the pods."""
-    for patch in obj["spec"].get("runtimePatches") or ():
-        if patch.get("manager") == MANAGER:
-            for job in first(patch, _JOBS, []):
-                if job.get("name") == NODE:
-                    found: Json = first(job, _POD, {})
-                    return found
+    for patch in mappings(obj, _PATCHES):
+        for job in mappings(patch, (*_JOBS, EACH)):
+            if patch.get("manager") == MANAGER and job.get("name") == NODE:
+                return mapping(job, _POD)
     return {}

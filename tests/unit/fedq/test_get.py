@@ -165,3 +165,20 @@ def test_cluster_without_our_objects(fedq: Fedq, kube: FakeKube) -> None:
     kube.resources = [res for res in kube.resources if res.group != "kueue.x-k8s.io"]
 
     assert "does not serve Fedq's objects" in fedq("get", "queues").stderr
+
+
+def test_kinds(fedq: Fedq) -> None:
+    """Job is always served; others say that their CRD is missing. For programs, too."""
+    found = rows(fedq("get", "kinds").stdout)
+
+    assert found["JobSet"][:4] == [
+        "jobset.x-k8s.io/v1alpha2",
+        "no",
+        "spec.suspend",
+        "spec.managedBy",
+    ]
+    told = json.loads(fedq("get", "kinds", "-o", "json").stdout)
+    assert told[0]["kind"] == "Job"
+    assert {kind["kind"] for kind in told} >= {"PyTorchJob", "RayJob", "AppWrapper", "MPIJob"}
+    (one,) = [kind for kind in told if kind["kind"] == "JobSet"]
+    assert json.loads(fedq("get", "kinds", "jobset", "-o", "json").stdout) == one

@@ -1,0 +1,69 @@
+"""What `fedq get kinds` shows of each kind of job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from federation.api.kinds.row import Row
+from federation.api.kinds.table import ROWS
+from federation.edge.kind_informers import plurals
+from federation.edge.kube import KubeClient
+from federation.jobs.kinds.kind import Kinds
+
+
+@dataclass(frozen=True, slots=True)
+class KindView:
+    """`name` is Kind.version.group. `suspend` and `managed_by` are fields, `pod_sets` says where
+    pods are described; `note` is what people have to know.
+    """
+
+    name: str
+    kind: str
+    api_version: str
+    plural: str
+    suspend: str
+    managed_by: str
+    pod_sets: tuple[str, ...]
+    note: str
+    served: bool = False
+
+
+def kind_views(kinds: Kinds) -> list[KindView]:
+    """All kinds, in the order of the table."""
+    job = KindView(
+        "Job.v1.batch",
+        "Job",
+        "batch/v1",
+        "jobs",
+        "spec.suspend",
+        "spec.managedBy",
+        ("spec.template",),
+        "cards and places in a topology for each pod; partial admission",
+    )
+    return [job, *(_view(row) for row in (*ROWS, *kinds.external))]
+
+
+def _view(row: Row) -> KindView:
+    return KindView(
+        row.name,
+        row.kind,
+        row.api_version,
+        row.plural,
+        ".".join(row.suspend),
+        ".".join(row.managed_by),
+        tuple(".".join((*role.at, *role.template)) for role in row.roles),
+        row.note,
+    )
+
+
+async def with_served(client: KubeClient, views: Iterable[KindView]) -> list[KindView]:
+    """The same with whether a cluster serves them."""
+    found: dict[str, set[str]] = {}
+    result = []
+    for view in views:
+        if view.api_version not in found:
+            group, _, version = view.api_version.rpartition("/")
+            found[view.api_version] = await plurals(client, group, version)
+        result.append(replace(view, served=view.plural in found[view.api_version]))
+    return result
