@@ -20,9 +20,10 @@ from federation.edge.catalog import Catalog
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kind_informers import KindInformers
+from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.redis_index import RedisIndex
-from federation.edge.resources import JOBS, WORKLOADS, Json, resource_of
+from federation.edge.resources import JOBS, WORKLOADS, Json
 from federation.edge.services import guard
 from federation.edge.web import counted
 from federation.jobs.kinds.kind import JobKind, Kinds
@@ -150,10 +151,10 @@ class Manager:
         return Calls(listed, seen.see_job, seen.job_deleted)
 
     async def _fetch(self, local: LocalJob) -> Json | None:
-        key, kind = local.key, resource_of(self.controller.kinds[local.kind])
+        key, stored = local.key, objects(self.client, self.controller.kinds[local.kind])
         while True:
             try:
-                return await self.client.get(kind, key.name, key.namespace)
+                return await stored.get(key.name, key.namespace)
             except NotFound:
                 return None
             except ApiError as error:

@@ -29,9 +29,10 @@ from federation.edge.errors import (
 )
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kind_informers import KindInformers, served
+from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
-from federation.edge.resources import JOBS, WORKER_REPORTS, Json, resource_of
+from federation.edge.resources import JOBS, WORKER_REPORTS, Json
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS, known
 from manager.leash import Leash
@@ -100,7 +101,7 @@ class ClusterWorker:
         own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
         on_copy = Calls(self.see_copies, self.see_copy, partial(self.see_copy, gone=True))
         copies = Informer(client, JOBS, on_copy, select=own)
-        others = KindInformers(client, self._kinds, self._on_copies, select=own)
+        others = KindInformers(client, self._kinds, self._on_copies, select=own, partial=True)
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
         reports = Informer(client, WORKER_REPORTS, on_report)
         try:
@@ -265,7 +266,7 @@ class ClusterWorker:
     async def _create(self, client: KubeClient, command: CreateCopy) -> Outcome:
         namespace, kind = command.key.namespace, self._kinds.of(command.body)
         try:
-            job = await client.create(resource_of(kind), command.body, namespace)
+            job = await objects(client, kind).create(command.body, namespace)
         except AlreadyExists:
             return await self._claim_existing(client, command, kind)
         except NotFound:
@@ -292,7 +293,7 @@ class ClusterWorker:
         """One of that name is there: this attempt, an older one of ours, or somebody else's."""
         namespace, name = command.key
         try:
-            job = await client.get(resource_of(kind), name, namespace)
+            job = await objects(client, kind).get(name, namespace)
         except NotFound:
             return Outcome(Result.RETRY, "Gone", f"{command.key} was just deleted")
         meta = job["metadata"]
@@ -309,8 +310,8 @@ class ClusterWorker:
             return Outcome(Result.OK, remote=remote)
         if _local_uid(job) == command.local_uid and remote.attempt > command.attempt:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
-        await client.delete(  # as it was seen: the agent may start it at this moment
-            resource_of(kind), name, namespace,
+        await objects(client, kind).delete(  # as it was seen: the agent may start it now
+            name, namespace,
             uid=remote.uid, resource_version=str(remote.version),
             propagation="Foreground" if has_pods(remote) else "Background",
         )  # fmt: skip
@@ -322,9 +323,9 @@ class ClusterWorker:
         """
         key, notes = command.key, {Mirror.EPOCH.value: str(command.epoch)}
         body = {"metadata": {"uid": command.uid, "annotations": notes}}
-        resource = resource_of(self._kinds[command.kind])
+        stored = objects(client, self._kinds[command.kind])
         try:
-            job = await client.patch(resource, key.name, body, key.namespace)
+            job = await stored.patch(key.name, body, key.namespace)
         except NotFound:
             return Outcome(Result.ABSENT)
         except (Conflict, Invalid) as error:  # another object has the name, or it was written
@@ -334,8 +335,7 @@ class ClusterWorker:
     async def _delete(self, client: KubeClient, command: DeleteCopy) -> Outcome:
         key, kind = command.key, self._kinds[command.kind]
         try:
-            answer = await client.delete(
-                resource_of(kind),
+            answer = await objects(client, kind).delete(
                 key.name,
                 key.namespace,
                 uid=command.uid,
@@ -354,9 +354,9 @@ class ClusterWorker:
         self, client: KubeClient, command: AdoptCopy | DeleteCopy, error: Conflict | Invalid
     ) -> Outcome:
         """Another object has the name (ours is gone), or ours changed: let the caller look."""
-        resource = resource_of(self._kinds[command.kind])
+        stored = objects(client, self._kinds[command.kind])
         try:
-            job = await client.get(resource, command.key.name, command.key.namespace)
+            job = await stored.get(command.key.name, command.key.namespace)
         except NotFound:
             return Outcome(Result.ABSENT)
         if job["metadata"]["uid"] != command.uid:

@@ -15,8 +15,9 @@ from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.loss import standing_of
 from federation.core.stay import checked
 from federation.core.wishes import Disconnect
+from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
-from federation.edge.resources import Json, resource_of
+from federation.edge.resources import Json
 from federation.jobs.mirror import Identity
 from federation.jobs.offer import copy_of, start_problem
 from manager.clusters import Clusters
@@ -94,8 +95,8 @@ class Copies:
         """The whole Job, read again if it is not in memory any more."""
         job = self._controller.body(uid)
         if job is None:
-            kind = resource_of(self._controller.kinds[local.kind])
-            job = await self._client.get(kind, local.key.name, local.key.namespace)
+            kind = self._controller.kinds[local.kind]
+            job = await objects(self._client, kind).get(local.key.name, local.key.namespace)
             if job["metadata"]["uid"] != uid:
                 raise Again("the job was replaced", AFTER_CONFLICT_S)
         return job

@@ -25,8 +25,9 @@ from federation.core import events as on
 from federation.core.facts import Binding, JobState, LocalJob, Record
 from federation.core.returning import retakable
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, Halted, NotFound
+from federation.edge.kind_objects import Objects, objects
 from federation.edge.kube import KubeClient
-from federation.edge.resources import WORKLOADS, Json, resource_of
+from federation.edge.resources import WORKLOADS, Json
 from federation.edge.retry import backoff
 from federation.jobs.kinds.kind import JobKind
 from manager.clusters import Clusters
@@ -264,8 +265,7 @@ class EffectRunner:
         namespace, name = local.key
         left: Json = {}
         with contextlib.suppress(NotFound):
-            left = await self._client.delete(
-                resource_of(self._kind(local)),
+            left = await self._objects(local).delete(
                 name,
                 namespace,
                 uid=local.uid,
@@ -304,31 +304,20 @@ class EffectRunner:
         # A leader that another one has followed must not start or stop what that one decides on.
         decided = {"uid": local.uid, "resourceVersion": str(local.version)}
         body = {**body, "metadata": {**body.get("metadata", {}), **decided}}
-        kind = resource_of(self._kind(local))
-        written = await self._client.patch(kind, local.key.name, body, local.key.namespace)
+        written = await self._objects(local).patch(local.key.name, body, local.key.namespace)
         self._controller.see_job(written)
 
     async def _put_status(self, local: LocalJob, status: Json) -> None:
-        """Replace the status: a merge patch could not take fields away that are gone."""
         if not status and not local.status:
             return
-        last: Json = {"op": "add", "path": "/status", "value": status}
-        operations: list[Json] = [
-            {"op": "replace", "path": "/metadata/uid", "value": local.uid},
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": str(local.version)},
-            last if status else {"op": "remove", "path": "/status"},
-        ]
+        was = {"uid": local.uid, "resourceVersion": str(local.version)}
         name, namespace = local.key.name, local.key.namespace
         self._controller.see_job(
-            await self._client.patch(
-                resource_of(self._kind(local)),
-                name,
-                operations,
-                namespace,
-                kind="json",
-                subresource="status",
-            )
+            await self._objects(local).put_status(name, was, status, namespace)
         )
+
+    def _objects(self, local: LocalJob) -> Objects:
+        return objects(self._client, self._kind(local))
 
 
 def _now() -> str:

@@ -23,8 +23,9 @@ from federation.edge.errors import (
     NotFound,
     Unreachable,
 )
+from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
-from federation.edge.resources import Json, resource_of
+from federation.edge.resources import Json
 from federation.jobs.eviction_note import Eviction, encode_eviction
 from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.registry import KINDS
@@ -153,7 +154,7 @@ class Jobs:
         if job.held:
             notes[Mirror.HELD.value] = None
         meta = {"uid": job.uid, "annotations": notes | unreserved(job)}
-        await self._patch(job, {"metadata": meta, "spec": self._suspend(job)})
+        await self._stop(job, meta)
         log.info("job.evicted", job=str(job.key), reason=eviction.reason, why=eviction.message)
 
     async def hold(self, job: WorkerJob, why: str) -> None:
@@ -161,7 +162,7 @@ class Jobs:
         meta = {"uid": job.uid, "annotations": {Mirror.HELD.value: why}}
         try:
             async with asyncio.timeout(HOLD_S):
-                await self._patch(job, {"metadata": meta, "spec": self._suspend(job)})
+                await self._stop(job, meta)
         except TimeoutError:
             raise Unreachable(f"the API server did not answer within {HOLD_S:g} s") from None
         log.warning("job.held", job=str(job.key), attempt=job.attempt, why=why)
@@ -196,8 +197,8 @@ class Jobs:
 
     async def delete(self, job: WorkerJob) -> None:
         """Remove a Job that was kept long enough after the queue deactivated it."""
-        kind = resource_of(self._kinds[job.kind])
-        await self._client.delete(kind, job.key.name, job.key.namespace, uid=job.uid)
+        stored = objects(self._client, self._kinds[job.kind])
+        await stored.delete(job.key.name, job.key.namespace, uid=job.uid)
         log.info("job.expired", job=str(job.key))
 
     async def move(self, job: WorkerJob, note: str) -> None:
@@ -228,6 +229,17 @@ class Jobs:
             await self._patch(job, patch)
         log.info("job.queued_again", job=str(job.key))
 
+    async def _stop(self, job: WorkerJob, meta: Json) -> None:
+        """Hold it back again; pods that were let go can only be deleted."""
+        kind = self._kinds[job.kind]
+        if not kind.bundled:
+            await self._patch(job, {"metadata": meta, "spec": self._suspend(job)})
+            return
+        await self._patch(job, {"metadata": meta})
+        stored = objects(self._client, kind)
+        with suppress(NotFound):
+            await stored.delete(job.key.name, job.key.namespace, uid=job.uid, at_once=True)
+
     def _suspend(self, job: WorkerJob, *, suspend: bool = True) -> Json:
         return self._kinds[job.kind].suspend(suspend=suspend)
 
@@ -236,8 +248,8 @@ class Jobs:
 
     async def _patch(self, job: WorkerJob, body: Json, subresource: str = "") -> Json:
         name, namespace = job.key.name, job.key.namespace
-        kind = resource_of(self._kinds[job.kind])
-        written = await self._client.patch(kind, name, body, namespace, subresource=subresource)
+        stored = objects(self._client, self._kinds[job.kind])
+        written = await stored.patch(name, body, namespace, subresource=subresource)
         self._see(written)
         return written
 

@@ -14,6 +14,7 @@ import structlog
 from pydantic_core import from_json
 
 from federation.core.facts import BATCH_JOB
+from federation.edge.bundles import Bundles
 from federation.edge.errors import ApiError, Forbidden, NotFound
 from federation.edge.informer import Handler, Informer, Select
 from federation.edge.kube import KubeClient
@@ -38,7 +39,10 @@ class KindInformers:
         handler: Callable[[JobKind], Handler],
         *,
         select: Select,
+        partial: bool = False,
     ) -> None:
+        """`partial` hands on groups of pods of which some are missing, too."""
+        self._partial = partial
         self._client, self._handler, self._select = client, handler, select
         self._kinds = [kind for kind in kinds if kind.name != BATCH_JOB]
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
@@ -76,7 +80,7 @@ class KindInformers:
         wanted = {(kind.group, kind.version) for kind in self._kinds}
         there = {
             (group, plural)
-            for group in wanted & groups
+            for group in wanted & (groups | {("", "v1")})
             for plural in await plurals(self._client, *group)
         }
         return {k.name for k in self._kinds if ((k.group, k.version), k.plural) in there}
@@ -84,9 +88,10 @@ class KindInformers:
     def _arrange(self, tasks: asyncio.TaskGroup, there: set[str]) -> None:
         for kind in self._kinds:
             if kind.name in there and kind.name not in self._informers:
-                informer = Informer(
-                    self._client, resource_of(kind), self._handler(kind), select=self._select
-                )
+                handler = self._handler(kind)
+                if kind.bundled:
+                    handler = Bundles(handler, partial=self._partial)
+                informer = Informer(self._client, resource_of(kind), handler, select=self._select)
                 task = tasks.create_task(informer.run(), name=f"informer/{kind.plural}")
                 self._informers[kind.name] = informer, task
             elif kind.name not in there and kind.name in self._informers:

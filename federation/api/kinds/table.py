@@ -177,3 +177,19 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
 )
 """All kinds that have a field to suspend them, but batch/v1 Job."""
+
+PODS: Final = Row(
+    "Pod",
+    "",
+    "v1",
+    "pods",
+    (Role(("spec", "pods", EACH), "main", template=(), counts=()),),
+    suspend=("spec", "schedulingGates"),
+    managed_by=(),
+    complete=(Sign(field=_PHASE, values=("Succeeded",)),),
+    failed=(Sign(field=_PHASE, values=("Failed",)),),
+    module="pods",
+    note="alone or as a group (Kueue's labels, or YuniKorn's application id and task groups);"
+    " those of a Deployment one by one; stopped by deletion",
+)
+"""Pods that are jobs of their own."""

@@ -41,6 +41,8 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
             f"queue-{name}": kinds.queue_kind(name, Controller.MULTIKUEUE.value)
             for name in kinds.shapes()
         },
+        "queue-deployments": kinds.label_deployments(),
+        "queue-pods": kinds.gate_pods(),
         "require-queue": jobs.require_queue(),
     },
     "worker": {
@@ -49,7 +51,9 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
         "epoch": jobs.epoch_fence(),
         "epoch-rises": jobs.epoch_rises(),
         "no-forgery": jobs.no_forgery(),
+        "queue-deployments": kinds.label_deployments(),
         "queue-jobs": jobs.queue_jobs(None),
+        "queue-pods": kinds.gate_pods(),
         **{f"queue-{name}": kinds.queue_kind(name, None) for name in kinds.shapes()},
     },
 }

@@ -1,6 +1,7 @@
 """Policies about Jobs: queued ones start suspended, and marks of mirrored ones are genuine."""
 
-from federation.api.kinds.table import ROWS
+from federation.api.kinds.row import Row
+from federation.api.kinds.table import PODS, ROWS
 from federation.api.names import FEDQ_NAMESPACE, JOB_CONTROLLER, Label, Mirror, Option
 from federation.api.policies.build import (
     CREATE,
@@ -108,10 +109,10 @@ def _metadata_variables() -> Documents:
     return [*parts, is_copy]
 
 
-def _all_kinds() -> Json:
+def _all_kinds(*more: Row) -> Json:
     """Matches writes of Jobs and of all other kinds of jobs."""
     match = jobs(WRITES)
-    return match | {"resourceRules": [*match["resourceRules"], *rules(ROWS, WRITES)]}
+    return match | {"resourceRules": [*match["resourceRules"], *rules((*ROWS, *more), WRITES)]}
 
 
 def no_forgery() -> Documents:
@@ -157,7 +158,7 @@ def epoch_fence() -> Documents:
     )
     return validating(
         "fedq-epoch",
-        _all_kinds(),
+        _all_kinds(PODS),
         only_if("new-epoch", changed),
         [
             check(

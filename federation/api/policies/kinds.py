@@ -6,17 +6,19 @@ from collections.abc import Iterable, Sequence
 
 from federation.api.kinds.paths import Path
 from federation.api.kinds.row import Row
-from federation.api.kinds.table import ROWS
-from federation.api.names import FEDQ_NAMESPACE
+from federation.api.kinds.table import PODS, ROWS
+from federation.api.names import FEDQ_NAMESPACE, Gate, Label
 from federation.api.policies.build import (
     CREATE,
     MANAGED_NAMESPACES,
     QUEUED,
+    WRITES,
     Documents,
     Json,
     json_patch,
     mutating,
     only_if,
+    pods,
 )
 
 Shape = tuple[Path, Path]
@@ -70,6 +72,66 @@ def queue_kind(name: str, managed_by: str | None) -> Documents:
     )
 
 
+_ITS_OWN = (
+    "!has(object.metadata.ownerReferences) || object.metadata.ownerReferences.all(o, "
+    "!has(o.controller) || !o.controller || o.kind == 'ReplicaSet')"
+)
+"""CEL: the pod is no part of something that is queued as a whole."""
+
+
+def gate_pods() -> Documents:
+    """A pod with a queue name is held back by Kueue's scheduling gate."""
+    gate = f"{{'name': '{Gate.ADMISSION}'}}"
+    patch = (
+        "has(object.spec.schedulingGates) "
+        f"? [JSONPatch{{op: 'add', path: '/spec/schedulingGates/-', value: {gate}}}] "
+        f": [JSONPatch{{op: 'add', path: '/spec/schedulingGates', value: [{gate}]}}]"
+    )
+    held = (
+        "has(object.spec.schedulingGates) && "
+        f"object.spec.schedulingGates.exists(g, g.name == '{Gate.ADMISSION}')"
+    )
+    return mutating(
+        "fedq-queue-pods",
+        pods(CREATE) | {"namespaceSelector": MANAGED_NAMESPACES},
+        only_if("queued", QUEUED)
+        + only_if("its-own", _ITS_OWN)
+        + only_if("not-held", f"!({held})"),
+        [json_patch(patch)],
+    )
+
+
+def label_deployments() -> Documents:
+    """The pods of a Deployment with a queue name have it, too: each is queued by itself."""
+    key = Label.QUEUE_NAME.value
+    name, labels = f"object.metadata.labels['{key}']", "object.spec.template.metadata.labels"
+    patch = (
+        "[JSONPatch{op: 'add', path: '/spec/template/metadata/labels/' + "
+        f"jsonpatch.escapeKey('{key}'), value: {name}}}]"
+    )
+    match: Json = {
+        "matchPolicy": "Exact",
+        "resourceRules": [
+            {
+                "apiGroups": ["apps"],
+                "apiVersions": ["v1"],
+                "operations": list(WRITES),
+                "resources": ["deployments"],
+            }
+        ],
+        "namespaceSelector": MANAGED_NAMESPACES,
+    }
+    done = f"'{key}' in {labels} && {labels}['{key}'] == {name}"
+    return mutating(
+        "fedq-queue-deployments",
+        match,
+        only_if("queued", QUEUED)
+        + only_if("labelled", "has(object.spec.template.metadata.labels)")
+        + only_if("not-done", f"!({done})"),
+        [json_patch(patch)],
+    )
+
+
 def _at(path: Path) -> str:
     return ".".join(("object", *path))
 
@@ -103,7 +165,7 @@ def roles(account: str) -> Documents:
     also with their status, and to be the blocking owner of a Workload.
     """
     by_group: dict[str, list[str]] = {}
-    for row in ROWS:
+    for row in (*ROWS, PODS):
         by_group.setdefault(row.group, []).append(row.plural)
     found: Documents = []
     for group, plurals in sorted(by_group.items()):

@@ -50,7 +50,7 @@ _TOPOLOGY = {
 class GenericKind:
     """See JobKind. Kinds of their own override what the row cannot say."""
 
-    seats = False
+    seats = bundled = False
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -108,7 +108,7 @@ class GenericKind:
                 " asks for"
             )
         sets = [(role.name, role.count, role.template) for role in roles]
-        return admissibility.problem(sets, defaults) or _unplaced(roles) or time_problem(obj)
+        return admissibility.problem(sets, defaults) or unplaced(roles) or time_problem(obj)
 
     def pod_class(self, obj: Json) -> str:
         """See JobKind. The kind's own field, else the first template that names one."""
@@ -319,7 +319,7 @@ class GenericKind:
         cards: Cards | None = None,
     ) -> Json:
         """See JobKind. Lists are replaced as wholes, so that the version is a precondition."""
-        asked, flavors, admission = self.original(obj), list(flavors), _spread(admission)
+        asked, flavors, admission = self.original(obj), list(flavors), spread(admission)
         before = {role.name: role.template for role in self.roles(asked)}
         after, parts = dict(before), {}
         for given in _given(admission, before):
@@ -405,7 +405,7 @@ def _given(admission: Admission, known: Mapping[str, Json]) -> Iterator[PodSetAs
     return (given for given in admission.pod_sets if given.name in known)
 
 
-def _spread(admission: Admission) -> Admission:
+def spread(admission: Admission) -> Admission:
     """Without places for each pod: nobody lets the pods of these kinds go one by one."""
     given = (
         replace(pods, topology=None) if pods.topology and len(pods.topology.domains) > 1 else pods
@@ -429,7 +429,7 @@ def _put_back(now: Json, parts: Mapping[str, Any]) -> Json:
     return found
 
 
-def _unplaced(roles: Iterable[PodRole]) -> str:
+def unplaced(roles: Iterable[PodRole]) -> str:
     """Places in a topology are given to the pods of a batch/v1 Job only."""
     for role in roles:
         asked = (role.template.get("metadata") or {}).get("annotations") or {}

@@ -57,7 +57,8 @@ class JobKind(Protocol):
     """One kind. Objects are those of the API server; nothing here changes one in place.
 
     `name` is Kind.version.group, `seats` whether the agent gives each of its pods its own cards and
-    its own place in a topology.
+    its own place in a topology. One that is `bundled` stands for several pods, and is stopped by
+    deleting them (`pod_groups`).
     """
 
     @property
@@ -74,6 +75,8 @@ class JobKind(Protocol):
     def api_version(self) -> str: ...
     @property
     def seats(self) -> bool: ...
+    @property
+    def bundled(self) -> bool: ...
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """Its pods as its spec is now."""

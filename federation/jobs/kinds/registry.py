@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from federation.api.kinds.row import Row
-from federation.api.kinds.table import ROWS
+from federation.api.kinds.table import PODS, ROWS
 from federation.jobs.kinds.appwrapper import AppWrapper
 from federation.jobs.kinds.batch import BatchJob
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.jobset import JobSet
 from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.pods import Pods
 from federation.jobs.kinds.rayjob import RayJob
 from federation.jobs.kinds.spark import SparkApplication
 from federation.jobs.kinds.trainjob import TrainJob
@@ -20,6 +21,7 @@ MODULES: Final[Mapping[str, type[GenericKind]]] = {
     "": GenericKind,
     "appwrapper": AppWrapper,
     "jobset": JobSet,
+    "pods": Pods,
     "rayjob": RayJob,
     "spark": SparkApplication,
     "trainjob": TrainJob,
@@ -29,7 +31,7 @@ MODULES: Final[Mapping[str, type[GenericKind]]] = {
 def known(external: Iterable[Row] = ()) -> Kinds:
     """All kinds: batch/v1 Job, the table, and what the configuration describes."""
     added = tuple(external)
-    kinds = (MODULES[row.module](row) for row in (*ROWS, *added))
+    kinds = (MODULES[row.module](row) for row in (*ROWS, PODS, *added))
     return Kinds([BatchJob(), *kinds], added)
 
 

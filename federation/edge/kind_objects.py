@@ -1,0 +1,205 @@
+"""Reading and writing the objects of a kind, where one of them may be several: groups of pods.
+
+A group is written pod by pod, its head last: what the head says holds for all of them. A write that
+ends in between is safe to repeat, and what was seen of the group before tells that it changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from federation.api.names import Label, Mirror
+from federation.edge.errors import AlreadyExists, Conflict, NotFound
+from federation.edge.kube import KubeClient
+from federation.edge.resources import Json, resource_of
+from federation.jobs.kinds.kind import JobKind
+from federation.jobs.kinds.pod_groups import bundle, copied, group_of
+
+
+class Objects:
+    """Those of a kind on one cluster. Errors are those of the client."""
+
+    def __init__(self, client: KubeClient, kind: JobKind) -> None:
+        self._client, self._resource = client, resource_of(kind)
+
+    async def create(self, body: Json, namespace: str) -> Json:
+        """Create one."""
+        return await self._client.create(self._resource, body, namespace)
+
+    async def get(self, name: str, namespace: str) -> Json:
+        """One as it is."""
+        return await self._client.get(self._resource, name, namespace)
+
+    async def patch(self, name: str, body: Json, namespace: str, *, subresource: str = "") -> Json:
+        """Change parts of one, by a merge patch whose metadata may have preconditions."""
+        return await self._client.patch(
+            self._resource, name, body, namespace, subresource=subresource
+        )
+
+    async def put_status(self, name: str, was: Json, status: Json, namespace: str) -> Json:
+        """Replace the status: a merge patch could not take fields away that are gone. `was` are
+        the uid and resourceVersion that it was decided on; an empty status is taken away.
+        """
+        last: Json = {"op": "add", "path": "/status", "value": status}
+        operations: list[Json] = [
+            *({"op": "replace", "path": f"/metadata/{k}", "value": v} for k, v in was.items()),
+            last if status else {"op": "remove", "path": "/status"},
+        ]
+        return await self._client.patch(
+            self._resource, name, operations, namespace, kind="json", subresource="status"
+        )
+
+    async def delete(self, name: str, namespace: str, **preconditions: Any) -> Json:
+        """Delete one; see KubeClient."""
+        preconditions.pop("at_once", None)
+        return await self._client.delete(self._resource, name, namespace, **preconditions)
+
+
+class Groups(Objects):
+    """Groups of pods, each by the name of its head."""
+
+    async def create(self, body: Json, namespace: str) -> Json:
+        """See Objects. Pods of the same attempt that are there already are taken for ours."""
+        pods = [_with_notes(body, pod) for pod in body["spec"]["pods"]]
+        made = [await self._create(pod, namespace) for pod in pods]
+        return bundle(made)
+
+    async def _create(self, pod: Json, namespace: str) -> Json:
+        try:
+            return await self._client.create(self._resource, pod, namespace)
+        except AlreadyExists:
+            known = await self._client.get(self._resource, pod["metadata"]["name"], namespace)
+            if _marks(known) != _marks(pod):
+                raise
+            return known
+
+    async def get(self, name: str, namespace: str) -> Json:
+        """See Objects."""
+        head = await self._client.get(self._resource, name, namespace)
+        return bundle(await self._members(head), head=head)
+
+    async def _members(self, head: Json) -> list[Json]:
+        group, labels = group_of(head), head["metadata"].get("labels") or {}
+        if group.total == 1:
+            return [head]
+        selector = f"{Label.QUEUE_NAME}={labels.get(Label.QUEUE_NAME.value, '')}"
+        namespace = head["metadata"]["namespace"]
+        found = await self._client.list(self._resource, namespace, label_selector=selector)
+        return [
+            pod
+            for pod in found.items
+            if group_of(pod)[:2] == group[:2] and _owner(pod) == _owner(head)
+        ]
+
+    async def patch(self, name: str, body: Json, namespace: str, *, subresource: str = "") -> Json:
+        """See Objects. `spec.pods` has a patch for each pod, by name."""
+        meta = dict(body.get("metadata") or {})
+        known = await self._expect(name, namespace, meta)
+        parts: Json = (body.get("spec") or {}).get("pods") or {}
+        others = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] != name]
+        written = [await self._patch(pod, parts) for pod in others]
+        head = next(p for p in known["spec"]["pods"] if p["metadata"]["name"] == name)
+        own: Json = dict(parts.get(name) or {})
+        own["metadata"] = _merged(own.get("metadata") or {}, meta)
+        own["metadata"]["resourceVersion"] = head["metadata"]["resourceVersion"]
+        made = await self._client.patch(self._resource, name, own, namespace)
+        return bundle([*written, made], head=made)
+
+    async def _patch(self, pod: Json, parts: Json) -> Json:
+        meta = pod["metadata"]
+        if not (part := parts.get(meta["name"])):
+            return pod
+        body = {**part, "metadata": {**(part.get("metadata") or {}), "uid": meta["uid"]}}
+        return await self._client.patch(self._resource, meta["name"], body, meta["namespace"])
+
+    async def put_status(self, name: str, was: Json, status: Json, namespace: str) -> Json:
+        """See Objects."""
+        known = await self._expect(name, namespace, was)
+        told: Json = status.get("pods") or {}
+        made = []
+        for pod in known["spec"]["pods"]:
+            meta = pod["metadata"]
+            wanted = told.get(meta["name"])
+            if wanted and wanted != pod.get("status"):
+                own = {key: meta[key] for key in ("uid", "resourceVersion")}
+                pod = await super().put_status(meta["name"], own, wanted, namespace)
+            made.append(pod)
+        head = next(pod for pod in made if pod["metadata"]["name"] == name)
+        return bundle(made, head=head)
+
+    async def delete(self, name: str, namespace: str, **preconditions: Any) -> Json:
+        """See Objects. The head goes when the others are gone: it stands for them. With `at_once`
+        all are told at once.
+        """
+        at_once = bool(preconditions.pop("at_once", False))
+        wanted = {"uid": preconditions.get("uid"), "resourceVersion": ""}
+        wanted["resourceVersion"] = preconditions.get("resource_version") or ""
+        known = await self._expect(name, namespace, {k: v for k, v in wanted.items() if v})
+
+        async def remove(pod: Json) -> None:
+            meta = pod["metadata"]
+            with suppress(NotFound):
+                await self._client.delete(
+                    self._resource,
+                    meta["name"],
+                    namespace,
+                    uid=meta["uid"],
+                    resource_version=meta["resourceVersion"] if wanted["resourceVersion"] else "",
+                )
+
+        heads = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] == name]
+        others = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] != name]
+        await asyncio.gather(*map(remove, [*others, *heads] if at_once else others))
+        if others and not at_once:
+            known = await self.get(name, namespace)
+            heads = known["spec"]["pods"] if len(known["spec"]["pods"]) == 1 else []
+        for head in heads if not at_once else ():
+            await remove(head)
+        return await self.get(name, namespace)  # NotFound: all is gone
+
+    async def _expect(self, name: str, namespace: str, wanted: Json) -> Json:
+        """A group as it is. Conflict unless it is what was seen."""
+        known = await self.get(name, namespace)
+        for key in ("uid", "resourceVersion"):
+            if wanted.get(key) not in (None, known["metadata"][key]):
+                raise Conflict(
+                    f"pods {namespace}/{name} on cluster {self._client.cluster}: the {key} in the"
+                    " precondition does not match",
+                    status=409,
+                    reason="Conflict",
+                    cluster=self._client.cluster,
+                )
+        return known
+
+
+def objects(client: KubeClient, kind: JobKind) -> Objects:
+    """Those of a kind."""
+    return Groups(client, kind) if kind.bundled else Objects(client, kind)
+
+
+def _with_notes(body: Json, pod: Json) -> Json:
+    """What was added to the bundle is added to its head."""
+    meta = body["metadata"]
+    if pod["metadata"]["name"] != meta["name"]:
+        return pod
+    return {**pod, "metadata": _merged(pod["metadata"], meta)}
+
+
+def _merged(meta: Json, more: Json) -> Json:
+    made = {**meta, **more}
+    for part in ("labels", "annotations"):
+        if both := {**(meta.get(part) or {}), **(more.get(part) or {})}:
+            made[part] = both
+    return made
+
+
+def _marks(pod: Json) -> tuple[object, ...]:
+    notes = pod["metadata"].get("annotations") or {}
+    return (_owner(pod), notes.get(Mirror.ATTEMPT.value))
+
+
+def _owner(pod: Json) -> object:
+    notes = pod["metadata"].get("annotations") or {}
+    return copied(pod) and notes.get(Mirror.LOCAL_UID.value)
