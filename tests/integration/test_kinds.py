@@ -10,10 +10,19 @@ import pytest
 
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
-from federation.edge.resources import CLUSTER_QUEUES, WORKLOADS, Resource, resource_of
+from federation.edge.resources import CLUSTER_QUEUES, PODS, WORKLOADS, Resource, resource_of
 from fedq.stack import Stack
 from tests.integration.conftest import Team, flavor, queue_objects
-from tests.integration.kind_objects import crd, gone, job_set, row, say, says, until
+from tests.integration.kind_objects import (
+    crd,
+    gone,
+    job_set,
+    row,
+    say,
+    says,
+    template,
+    until,
+)
 
 Json = dict[str, Any]
 JOB_SETS = resource_of(row("JobSet"))
@@ -169,3 +178,75 @@ def found_place(team: Team) -> str:
     labelled = {**flavor(name), "spec": {"nodeLabels": {"zone": "a"}}}
     team.stack.apply("worker-1", [labelled, *objects])
     return name
+
+
+def pod(name: str, team: str, *, group: str = "", total: int = 0, cpu: str = "1") -> Json:
+    """A pod in the queue of a team, alone or in a group."""
+    body = {"apiVersion": "v1", "kind": "Pod", **template(cpu)}
+    labels = {"kueue.x-k8s.io/queue-name": team}
+    meta: Json = {"name": name, "namespace": team, "labels": labels}
+    if group:
+        labels["kueue.x-k8s.io/pod-group-name"] = group
+        meta["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": str(total)}
+    return {**body, "metadata": meta}
+
+
+def gates(obj: Json) -> list[str]:
+    return [gate["name"] for gate in obj["spec"].get("schedulingGates") or ()]
+
+
+@pytest.mark.timeout(180)
+async def test_a_group_of_pods_runs_on_one_worker(team: Team) -> None:
+    """Its pods keep their gate on the management cluster, the copies are let go together, and what
+    becomes of each is shown on it; the Workload ends when all have.
+    """
+    async with clients(team.stack) as found:
+        management, names = found["management"], ("g-a", "g-b", "g-c")
+        for name, cpu in zip(names, ("1", "1", "2"), strict=True):
+            made = await management.create(PODS, pod(name, team.name, group="g", total=3, cpu=cpu))
+            assert gates(made) == ["kueue.x-k8s.io/admission"]
+        cluster, workload = await placed(found, team.name)
+        assert sorted(p["count"] for p in workload["spec"]["podSets"]) == [1, 2]
+        worker = found[cluster]
+        for name in names:
+            await until(worker, PODS, (team.name, name), lambda o: not gates(o))
+        for name in names:
+            ended = {"phase": "Succeeded", "reason": name}
+            await say(worker, PODS, (team.name, name), ended)
+        await until(management, WORKLOADS, (team.name, ""), condition("Finished"))
+        for name in names:
+            shown = await management.get(PODS, name, team.name)
+            assert (shown["status"]["phase"], shown["status"]["reason"]) == ("Succeeded", name)
+            assert gates(shown) == ["kueue.x-k8s.io/admission"]
+            await gone(worker, PODS, (team.name, name))
+
+
+@pytest.mark.timeout(180)
+async def test_a_pod_that_is_held_is_deleted_on_the_worker(team: Team) -> None:
+    """Held while it runs: its copy goes, the quota is free, and it waits for its gate again."""
+    async with clients(team.stack) as found:
+        management, key = found["management"], (team.name, "alone")
+        await management.create(PODS, pod("alone", team.name))
+        cluster, workload = await placed(found, team.name)
+        await until(found[cluster], PODS, key, lambda o: not gates(o))
+        await say(found[cluster], PODS, key, {"phase": "Running"})
+        await until(management, PODS, key, lambda o: o["status"]["phase"] == "Running")
+
+        name = workload["metadata"]["name"]
+        await management.patch(WORKLOADS, name, {"spec": {"active": False}}, team.name)
+        await gone(found[cluster], PODS, key)
+        await until(management, WORKLOADS, (team.name, ""), condition("QuotaReserved", "False"))
+        await until(management, PODS, key, lambda o: o["status"]["phase"] == "Pending")
+
+        await management.patch(WORKLOADS, name, {"spec": {"active": True}}, team.name)
+        again = await until(
+            management,
+            WORKLOADS,
+            (team.name, ""),
+            lambda o: condition("Admitted")(o) and o["status"]["fedq"]["attempt"] == 2,
+        )
+        last = found[again["status"]["clusterName"]]
+        await until(last, PODS, key, lambda o: not gates(o))
+        await management.delete(PODS, "alone", team.name)
+        await gone(last, PODS, key)
+        await gone(management, WORKLOADS, (team.name, name))
