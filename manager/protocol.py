@@ -15,11 +15,14 @@ from federation.edge.resources import Json
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A worker cluster to look after. `kubeconfig` is the text of the Secret: not trusted."""
+    """A worker cluster to look after. `kubeconfig` is the text of the Secret: not trusted.
+    `identity` is that of the physical cluster which it has to be ('': any one).
+    """
 
     name: str
     kubeconfig: bytes
     origin: str
+    identity: str = ""
     external: tuple[Row, ...] = ()
     """Kinds that the configuration adds."""
 
@@ -125,8 +128,9 @@ class News:
     """What changed since the news acknowledged last. Only the latest state of each object.
 
     `instance` changes when the worker restarts, and then everything comes again. `requests` are
-    those that it has sent so far, by (verb, plural, subresource). `inventory` is that of batch/v1
-    Jobs, `others` are those of other kinds.
+    those that it has sent so far, by (verb, plural, subresource). `identity` is that of the
+    physical cluster: the UID of its namespace kube-system ('': not known). `inventory` is that
+    of batch/v1 Jobs, `others` are those of other kinds.
     """
 
     instance: str
@@ -137,6 +141,7 @@ class News:
     inventory: Inventory | None = None
     report: Json | None = None
     requests: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    identity: str = ""
     others: tuple[Inventory, ...] = ()
 
 
