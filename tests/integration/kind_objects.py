@@ -5,8 +5,11 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import Any
 
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
 from federation.api.kinds.row import Row
 from federation.api.kinds.table import ROWS
+from federation.edge.errors import ServerError
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Resource
 
@@ -128,3 +131,18 @@ def says(kind: str, status: str = "True") -> Json:
         "message": f"{kind} it is",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
+
+
+async def create(client: KubeClient, resource: Resource, body: Json) -> Json:
+    """Create an object of a kind whose CRD may be new: for some seconds API servers answer 503,
+    until their admission policies know the kind.
+    """
+    async for attempt in AsyncRetrying(
+        retry=retry_if_exception_type(ServerError),
+        wait=wait_fixed(0.5),
+        stop=stop_after_delay(60),
+        reraise=True,
+    ):
+        with attempt:
+            return await client.create(resource, body)
+    raise AssertionError("not created")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from federation.api.configuration_kinds import ExternalFramework
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import CLUSTER_QUEUES, PODS, WORKLOADS, Resource, resource_of
@@ -15,8 +18,10 @@ from fedq.stack import Stack
 from tests.integration.conftest import Team, flavor, queue_objects
 from tests.integration.kind_objects import (
     crd,
+    create,
     gone,
     job_set,
+    of,
     row,
     say,
     says,
@@ -67,7 +72,7 @@ async def test_a_job_set_runs_on_a_worker_and_comes_back(team: Team) -> None:
     define(team.stack, "JobSet")
     async with clients(team.stack) as found:
         management, key = found["management"], (team.name, "train")
-        made = await management.create(JOB_SETS, job_set("train", team.name))
+        made = await create(management, JOB_SETS, job_set("train", team.name))
         assert made["spec"]["suspend"] is True
         assert made["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
 
@@ -104,7 +109,7 @@ async def test_a_job_set_that_is_held_stops_before_its_quota_is_free(team: Team)
     define(team.stack, "JobSet")
     async with clients(team.stack) as found:
         management, key = found["management"], (team.name, "train")
-        made = await management.create(JOB_SETS, job_set("train", team.name))
+        made = await create(management, JOB_SETS, job_set("train", team.name))
         cluster, workload = await placed(found, team.name)
         worker = found[cluster]
         await until(worker, JOB_SETS, key, lambda o: o["spec"]["suspend"] is False)
@@ -149,7 +154,7 @@ async def test_flavors_of_the_worker_reach_each_pod_set(team: Team) -> None:
     place = found_place(team)
     async with clients(team.stack) as found:
         worker, key = found["worker-1"], (place, "local")
-        made = await worker.create(JOB_SETS, job_set("local", place))
+        made = await create(worker, JOB_SETS, job_set("local", place))
         assert made["spec"]["suspend"] is True
         assert "managedBy" not in made["spec"]
         started = await until(worker, JOB_SETS, key, lambda o: o["spec"]["suspend"] is False)
@@ -250,3 +255,94 @@ async def test_a_pod_that_is_held_is_deleted_on_the_worker(team: Team) -> None:
         await management.delete(PODS, "alone", team.name)
         await gone(last, PODS, key)
         await gone(management, WORKLOADS, (team.name, name))
+
+
+@pytest.mark.timeout(180)
+async def test_a_py_torch_job_runs_and_fails(team: Team) -> None:
+    """Suspended and managed by its run policy; its failure is that of the Workload."""
+    resource = define(team.stack, "PyTorchJob")
+    replicas = {
+        "Master": {"template": template()},
+        "Worker": {"replicas": 2, "template": template()},
+    }
+    body = of(row("PyTorchJob"), "torch", team.name, {"pytorchReplicaSpecs": replicas})
+    async with clients(team.stack) as found:
+        management, key = found["management"], (team.name, "torch")
+        made = await create(management, resource, body)
+        assert made["spec"]["runPolicy"] == {
+            "suspend": True,
+            "managedBy": "kueue.x-k8s.io/multikueue",
+        }
+        cluster, workload = await placed(found, team.name)
+        sets = {p["name"]: p["count"] for p in workload["spec"]["podSets"]}
+        assert sets == {"master": 1, "worker": 2}
+        worker = found[cluster]
+        copy = await until(worker, resource, key, lambda o: not o["spec"]["runPolicy"]["suspend"])
+        assert copy["spec"]["runPolicy"] == {"suspend": False}
+        await say(worker, resource, key, {"conditions": [says("Failed")]})
+        await until(management, resource, key, condition("Failed"))
+        ended = await until(management, WORKLOADS, (team.name, ""), condition("Finished"))
+        finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
+        assert finish["reason"] == "Failed"
+        assert finish["message"].startswith("Failed it is")
+
+
+CRUNCH: Json = {
+    "name": "Crunch.v1.example.com",
+    "plural": "crunches",
+    "suspend": "spec.paused",
+    "podSets": [{"at": "spec.steps[*]", "nameFrom": "name", "count": ["width"]}],
+    "status": {
+        "complete": [{"field": "status.phase", "values": ["Done"]}],
+        "active": ["status.pods"],
+    },
+}
+
+
+@pytest.mark.timeout(240)
+async def test_a_kind_by_configuration_is_picked_up_when_its_crd_appears(
+    team: Team, tmp_path: Path
+) -> None:
+    """The configuration names its fields; the programs run before any cluster serves it."""
+    crunch, stack = ExternalFramework.model_validate(CRUNCH).row(), team.stack
+    config = tmp_path / "configuration.yaml"
+    head = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    body = {**head, "multiKueue": {"externalFrameworks": [CRUNCH]}}
+    config.write_text(yaml.safe_dump(body))
+    stack.start(config=config)
+    for cluster in stack.rig.clusters:
+        granted = may_handle(management=cluster == stack.rig.management)
+        stack.apply(cluster, [crd(crunch), *granted])
+    resource = resource_of(crunch)
+    steps = [
+        {"name": "one", "template": template()},
+        {"name": "two", "width": 3, "template": template()},
+    ]
+    spec = {"paused": True, "managedBy": "kueue.x-k8s.io/multikueue", "steps": steps}
+    async with clients(stack) as found:
+        management, key = found["management"], (team.name, "crunch")
+        await create(management, resource, of(crunch, "crunch", team.name, spec))
+        cluster, workload = await placed(found, team.name)
+        assert [p["count"] for p in workload["spec"]["podSets"]] == [1, 3]
+        await until(found[cluster], resource, key, lambda o: o["spec"]["paused"] is False)
+        await say(found[cluster], resource, key, {"phase": "Done"})
+        done = await until(management, resource, key, lambda o: o.get("status"))
+        assert done["status"] == {"phase": "Done"}
+        await until(management, WORKLOADS, (team.name, ""), condition("Finished"))
+
+
+def may_handle(*, management: bool) -> list[Json]:
+    """What people grant for a kind of their own; see docs/kinds.md."""
+    accounts = ["fedq-manager"] if management else ["fedq-mirror", "fedq-agent"]
+    group = "rbac.authorization.k8s.io"
+    head = {"apiVersion": f"{group}/v1", "metadata": {"name": "fedq-crunches"}}
+    resources = ["crunches", "crunches/status", "crunches/finalizers"]
+    rule = {"apiGroups": ["example.com"], "resources": resources, "verbs": ["*"]}
+    subjects = [
+        {"kind": "ServiceAccount", "name": name, "namespace": "fedq-system"} for name in accounts
+    ]
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "fedq-crunches"}
+    return [
+        {**head, "kind": "ClusterRole", "rules": [rule]},
+        {**head, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects},
+    ]
