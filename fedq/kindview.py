@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from federation.api.kinds.row import Row
-from federation.api.kinds.table import PODS, ROWS
+from federation.api.kinds.table import PODS, ROWS, SCALED
 from federation.edge.kind_informers import plurals
 from federation.edge.kube import KubeClient
 from federation.jobs.kinds.kind import Kinds
@@ -41,7 +41,7 @@ def kind_views(kinds: Kinds) -> list[KindView]:
         ("spec.template",),
         "cards and places in a topology for each pod; partial admission",
     )
-    return [job, *(_view(row) for row in (*ROWS, PODS, *kinds.external))]
+    return [job, *(_view(row) for row in (*ROWS, PODS, *SCALED, *kinds.external))]
 
 
 def _view(row: Row) -> KindView:

@@ -230,15 +230,17 @@ class Jobs:
         log.info("job.queued_again", job=str(job.key))
 
     async def _stop(self, job: WorkerJob, meta: Json) -> None:
-        """Hold it back again; pods that were let go can only be deleted."""
+        """Hold it back again; some kinds can only be deleted."""
         kind = self._kinds[job.kind]
-        if not kind.bundled:
+        if not kind.deletes:
             await self._patch(job, {"metadata": meta, "spec": self._suspend(job)})
             return
         await self._patch(job, {"metadata": meta})
         stored = objects(self._client, kind)
         with suppress(NotFound):
-            await stored.delete(job.key.name, job.key.namespace, uid=job.uid, at_once=True)
+            await stored.delete(
+                job.key.name, job.key.namespace, uid=job.uid, propagation="Foreground", at_once=True
+            )
 
     def _suspend(self, job: WorkerJob, *, suspend: bool = True) -> Json:
         return self._kinds[job.kind].suspend(suspend=suspend)

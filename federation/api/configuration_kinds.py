@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from federation.api.kinds.paths import Path, path_of
 from federation.api.kinds.row import Role, Row, Sign
-from federation.api.kinds.table import ROWS
+from federation.api.kinds.table import PODS, ROWS, SCALED
 from federation.api.meta import WireModel
 
 PathText = Annotated[str, Field(pattern=r"^\.?[A-Za-z0-9_-]+(\[\*\]|\.[A-Za-z0-9_*-]+)*$")]
@@ -121,7 +121,7 @@ def _paths(found: list[str]) -> tuple[Path, ...]:
 
 def external_problem(frameworks: list[ExternalFramework]) -> tuple[int, str] | None:
     """The first that is named twice or built in, by its index, and what is wrong with it."""
-    seen = {row.name for row in ROWS} | {"Job.v1.batch"}
+    seen = {row.name for row in (*ROWS, PODS, *SCALED)} | {"Job.v1.batch"}
     built_in = frozenset(seen)
     for index, framework in enumerate(frameworks):
         if framework.name in seen:

@@ -108,6 +108,8 @@ class Mirror(StrEnum):
     """On a copy, by the agent: it stands still because the lease ended, and why. Not an eviction:
     it goes on with the same attempt when a renewal succeeds, or when it is adopted in a new epoch
     (the manager raises EPOCH on it)."""
+    REPLICAS = "fedq.io/replicas"
+    """On a copy that is held back by having no pods: the numbers that it is started with (JSON)."""
     RUNS = "fedq.io/runs"
     """On an object of the management cluster that stays suspended there for good, as the
     controllers of its kind heed no managedBy: it runs on a worker."""

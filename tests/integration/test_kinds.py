@@ -14,6 +14,7 @@ from federation.api.configuration_kinds import ExternalFramework
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import CLUSTER_QUEUES, PODS, WORKLOADS, Resource, resource_of
+from federation.jobs.kinds.registry import KINDS
 from fedq.stack import Stack
 from tests.integration.conftest import Team, flavor, queue_objects
 from tests.integration.kind_objects import (
@@ -346,3 +347,34 @@ def may_handle(*, management: bool) -> list[Json]:
         {**head, "kind": "ClusterRole", "rules": [rule]},
         {**head, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects},
     ]
+
+
+@pytest.mark.timeout(180)
+async def test_a_stateful_set_runs_as_a_whole_on_a_worker(team: Team) -> None:
+    """At home its pods wait for a gate for good; its copy has no pods until it is admitted."""
+    resource = resource_of(KINDS["StatefulSet.v1.apps"])
+    pods = {**template(), "metadata": {"labels": {"app": "db"}}}
+    pods["spec"]["restartPolicy"] = "Always"
+    spec = {
+        "replicas": 2,
+        "serviceName": "db",
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": pods,
+    }
+    body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec}
+    labels = {"kueue.x-k8s.io/queue-name": team.name}
+    body["metadata"] = {"name": "db", "namespace": team.name, "labels": labels}
+    async with clients(team.stack) as found:
+        management, key = found["management"], (team.name, "db")
+        made = await management.create(resource, body)
+        assert gates(made["spec"]["template"]) == ["kueue.x-k8s.io/admission"]
+        cluster, workload = await placed(found, team.name)
+        assert workload["spec"]["podSets"][0]["count"] == 2
+        worker = found[cluster]
+        copy = await until(worker, resource, key, lambda o: o["spec"]["replicas"] == 2)
+        assert gates(copy["spec"]["template"]) == []
+        await until(worker, resource, key, lambda o: (o.get("status") or {}).get("replicas") == 2)
+        assert all(gates(p) for p in (await management.list(PODS, team.name)).items)
+        await management.delete(resource, "db", team.name)
+        await gone(worker, resource, key)

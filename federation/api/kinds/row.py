@@ -86,6 +86,13 @@ class Row:
     active: tuple[Path, ...] = ()
     priority: tuple[Path, ...] = ()
     dropped: tuple[Path, ...] = ()
+    scale: tuple[Path, ...] = ()
+    """Numbers that are 0 in a copy that is held back (module `scaled`)."""
+    wanted: Path = ()
+    """How many of those that `active` counts make it ready (module `scaled`)."""
+    gated: bool = False
+    """Its controller may run on the management cluster, where a gate in its template holds its pods
+    and the status is that of the controller (module `scaled`)."""
     deadline: Path = ()
     """How many seconds it may run in all."""
     module: str = ""

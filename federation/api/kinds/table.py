@@ -178,6 +178,60 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 """All kinds that have a field to suspend them, but batch/v1 Job."""
 
+_STATE: Path = ("status", "state", "phase")
+_STATE_TEXT: Path = ("status", "state", "message")
+
+SCALED: Final[tuple[Row, ...]] = (
+    Row(
+        "StatefulSet",
+        "apps",
+        "v1",
+        "statefulsets",
+        (Role(("spec",), "main"),),
+        suspend=("spec", "replicas"),
+        managed_by=(),
+        active=(("status", "readyReplicas"),),
+        scale=(("spec", "replicas"),),
+        wanted=("spec", "replicas"),
+        gated=True,
+        module="scaled",
+        note="never ends; as a whole on one cluster; its status stays there",
+    ),
+    Row(
+        "LeaderWorkerSet",
+        "leaderworkerset.x-k8s.io",
+        "v1",
+        "leaderworkersets",
+        (),
+        suspend=("spec", "replicas"),
+        managed_by=(),
+        active=(("status", "readyReplicas"),),
+        scale=(("spec", "replicas"),),
+        wanted=("spec", "replicas"),
+        gated=True,
+        module="leaderworkerset",
+        note="never ends; as a whole on one cluster; its status stays there",
+    ),
+    Row(
+        "Job",
+        "batch.volcano.sh",
+        "v1alpha1",
+        "jobs",
+        (Role(("spec", "tasks", EACH), "name", fixed=False),),
+        suspend=("spec", "tasks", EACH, "replicas"),
+        managed_by=(),
+        complete=(Sign(field=_STATE, values=("Completed",), message=_STATE_TEXT),),
+        failed=(Sign(field=_STATE, values=("Failed", "Terminated"), message=_STATE_TEXT),),
+        active=(("status", "running"), ("status", "succeeded")),
+        scale=(("spec", "minAvailable"), ("spec", "tasks", EACH, "replicas")),
+        wanted=("spec", "minAvailable"),
+        dropped=(("spec", "ttlSecondsAfterFinished"), ("spec", "queue")),
+        module="scaled",
+        note="admitted whole; Volcano's controllers must not run on the management cluster",
+    ),
+)
+"""Kinds whose copies are held back by having no pods."""
+
 PODS: Final = Row(
     "Pod",
     "",

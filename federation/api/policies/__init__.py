@@ -41,6 +41,7 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
             f"queue-{name}": kinds.queue_kind(name, Controller.MULTIKUEUE.value)
             for name in kinds.shapes()
         },
+        "gate-templates": kinds.gate_templates(),
         "queue-deployments": kinds.label_deployments(),
         "queue-pods": kinds.gate_pods(),
         "require-queue": jobs.require_queue(),

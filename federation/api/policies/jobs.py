@@ -1,7 +1,7 @@
 """Policies about Jobs: queued ones start suspended, and marks of mirrored ones are genuine."""
 
 from federation.api.kinds.row import Row
-from federation.api.kinds.table import PODS, ROWS
+from federation.api.kinds.table import PODS, ROWS, SCALED
 from federation.api.names import FEDQ_NAMESPACE, JOB_CONTROLLER, Label, Mirror, Option
 from federation.api.policies.build import (
     CREATE,
@@ -112,7 +112,9 @@ def _metadata_variables() -> Documents:
 def _all_kinds(*more: Row) -> Json:
     """Matches writes of Jobs and of all other kinds of jobs."""
     match = jobs(WRITES)
-    return match | {"resourceRules": [*match["resourceRules"], *rules((*ROWS, *more), WRITES)]}
+    return match | {
+        "resourceRules": [*match["resourceRules"], *rules((*ROWS, *SCALED, *more), WRITES)]
+    }
 
 
 def no_forgery() -> Documents:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from federation.api.kinds.paths import Path
 from federation.api.kinds.row import Row
-from federation.api.kinds.table import PODS, ROWS
+from federation.api.kinds.table import PODS, ROWS, SCALED
 from federation.api.names import FEDQ_NAMESPACE, Gate, Label
 from federation.api.policies.build import (
     CREATE,
@@ -101,6 +101,38 @@ def gate_pods() -> Documents:
     )
 
 
+def gate_templates() -> Documents:
+    """Pods of kinds whose controllers run on the management cluster wait there for good."""
+    gate = f"{{'name': '{Gate.ADMISSION}'}}"
+    parts, wanted = [], []
+    for template in _TEMPLATES:
+        gates = (*template, "spec", "schedulingGates")
+        there, listed = _has((*template, "spec")), _has(gates)
+        held = f"{listed} && {_at(gates)}.exists(g, g.name == '{Gate.ADMISSION}')"
+        due = f"({there} && !({held}))"
+        first, more = _add(gates, f"[{gate}]"), _add((*gates, "-"), gate)
+        parts.append(f"({due} ? ({listed} ? {more} : {first}) : [])")
+        wanted.append(due)
+    match: Json = {
+        "matchPolicy": "Exact",
+        "resourceRules": rules([row for row in SCALED if row.gated], WRITES),
+        "namespaceSelector": MANAGED_NAMESPACES,
+    }
+    return mutating(
+        "fedq-gate-templates",
+        match,
+        only_if("queued", QUEUED) + only_if("not-held", " || ".join(wanted)),
+        [json_patch(" + ".join(parts))],
+    )
+
+
+_TEMPLATES: tuple[Path, ...] = (
+    ("spec", "template"),
+    ("spec", "leaderWorkerTemplate", "leaderTemplate"),
+    ("spec", "leaderWorkerTemplate", "workerTemplate"),
+)
+
+
 def label_deployments() -> Documents:
     """The pods of a Deployment with a queue name have it, too: each is queued by itself."""
     key = Label.QUEUE_NAME.value
@@ -165,7 +197,7 @@ def roles(account: str) -> Documents:
     also with their status, and to be the blocking owner of a Workload.
     """
     by_group: dict[str, list[str]] = {}
-    for row in (*ROWS, PODS):
+    for row in (*ROWS, PODS, *SCALED):
         by_group.setdefault(row.group, []).append(row.plural)
     found: Documents = []
     for group, plurals in sorted(by_group.items()):

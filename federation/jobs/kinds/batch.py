@@ -22,7 +22,7 @@ Json = dict[str, Any]
 class BatchJob:
     """See JobKind."""
 
-    name, seats, bundled = BATCH_JOB, True, False
+    name, seats, bundled, deletes = BATCH_JOB, True, False, False
     kind, group, version, plural = batch_job.KIND, "batch", "v1", "jobs"
     api_version = batch_job.API_VERSION
 

@@ -50,7 +50,7 @@ _TOPOLOGY = {
 class GenericKind:
     """See JobKind. Kinds of their own override what the row cannot say."""
 
-    seats = bundled = False
+    seats = bundled = deletes = False
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -191,9 +191,14 @@ class GenericKind:
         for path in (self.row.managed_by, *self.row.dropped):
             if path and at_all(body, path):
                 body = put(body, path, None)
-        body = put(body, self.row.suspend, True)
+        body = self._held(body)
         made = {r.name: canonical(r.template, vendors) for r in self.roles(body)}
         return self.with_templates(body, made)
+
+    def _held(self, body: Json) -> Json:
+        """The copy, held back."""
+        held: Json = put(body, self.row.suspend, True)
+        return held
 
     def limit_time(self, body: Json, used_s: int) -> None:
         """See JobKind."""

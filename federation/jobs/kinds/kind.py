@@ -57,8 +57,8 @@ class JobKind(Protocol):
     """One kind. Objects are those of the API server; nothing here changes one in place.
 
     `name` is Kind.version.group, `seats` whether the agent gives each of its pods its own cards and
-    its own place in a topology. One that is `bundled` stands for several pods, and is stopped by
-    deleting them (`pod_groups`).
+    its own place in a topology. One that is `bundled` stands for several pods (`pod_groups`). One
+    that `deletes` cannot be held back again: it is stopped by deleting it.
     """
 
     @property
@@ -77,6 +77,8 @@ class JobKind(Protocol):
     def seats(self) -> bool: ...
     @property
     def bundled(self) -> bool: ...
+    @property
+    def deletes(self) -> bool: ...
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """Its pods as its spec is now."""

@@ -45,8 +45,7 @@ _SHAPE = ("nodeSelector", "affinity", "tolerations", "priorityClassName", "runti
 class Pods(GenericKind):
     """See JobKind."""
 
-    bundled = True
-    """Stopping one is deleting it."""
+    bundled = deletes = True
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """See JobKind. Pods of a group that are alike are one pod set, named by what they have in

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from federation.api.kinds.row import Row
-from federation.api.kinds.table import PODS, ROWS
+from federation.api.kinds.table import PODS, ROWS, SCALED
 from federation.jobs.kinds.appwrapper import AppWrapper
 from federation.jobs.kinds.batch import BatchJob
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.jobset import JobSet
 from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.leaderworkerset import LeaderWorkerSet
 from federation.jobs.kinds.pods import Pods
 from federation.jobs.kinds.rayjob import RayJob
+from federation.jobs.kinds.scaled import Scaled
 from federation.jobs.kinds.spark import SparkApplication
 from federation.jobs.kinds.trainjob import TrainJob
 
@@ -21,8 +23,10 @@ MODULES: Final[Mapping[str, type[GenericKind]]] = {
     "": GenericKind,
     "appwrapper": AppWrapper,
     "jobset": JobSet,
+    "leaderworkerset": LeaderWorkerSet,
     "pods": Pods,
     "rayjob": RayJob,
+    "scaled": Scaled,
     "spark": SparkApplication,
     "trainjob": TrainJob,
 }
@@ -31,7 +35,7 @@ MODULES: Final[Mapping[str, type[GenericKind]]] = {
 def known(external: Iterable[Row] = ()) -> Kinds:
     """All kinds: batch/v1 Job, the table, and what the configuration describes."""
     added = tuple(external)
-    kinds = (MODULES[row.module](row) for row in (*ROWS, PODS, *added))
+    kinds = (MODULES[row.module](row) for row in (*ROWS, PODS, *SCALED, *added))
     return Kinds([BatchJob(), *kinds], added)
 
 
