@@ -67,3 +67,13 @@ async def with_served(client: KubeClient, views: Iterable[KindView]) -> list[Kin
             found[view.api_version] = await plurals(client, group, version)
         result.append(replace(view, served=view.plural in found[view.api_version]))
     return result
+
+
+def markdown(views: Iterable[KindView]) -> str:
+    """The table of docs/kinds.md."""
+    lines = ["| kind | API version | held back by | managed by | |", "|---|---|---|---|---|"]
+    for view in views:
+        held = f"`{view.suspend}`"
+        manager = f"`{view.managed_by}`" if view.managed_by else "-"
+        lines.append(f"| {view.kind} | `{view.api_version}` | {held} | {manager} | {view.note} |")
+    return "\n".join(lines)
