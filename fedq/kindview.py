@@ -41,7 +41,7 @@ def kind_views(kinds: Kinds) -> list[KindView]:
         ("spec.template",),
         "cards and places in a topology for each pod; partial admission",
     )
-    return [job, *(_view(row) for row in (*ROWS, PODS, *SCALED, *kinds.external))]
+    return [job, *(_view(row) for row in (*ROWS, PODS, *SCALED, *(kinds.external or ())))]
 
 
 def _view(row: Row) -> KindView:

@@ -34,7 +34,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import JOBS, NAMESPACES, WORKER_REPORTS, Json
 from federation.jobs.kinds.kind import JobKind
-from federation.jobs.kinds.registry import KINDS, known
+from federation.jobs.kinds.registry import BATCH_ONLY, known
 from manager.leash import Leash
 from manager.protocol import (
     AdoptCopy,
@@ -76,7 +76,7 @@ class ClusterWorker:
         self._copies: dict[str, Copy] = {}
         self._inventory: Inventory | None = None
         self._others: dict[str, Inventory] = {}
-        self._kinds = known(spec.external) if spec.external else KINDS
+        self._kinds = BATCH_ONLY if spec.external is None else known(spec.external)
         self._report: Json | None = None
         self._seq = 0
         self._sent: News | None = None

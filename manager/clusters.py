@@ -84,8 +84,8 @@ class Clusters:
         offers: Exposures | None = None,
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
-        self.external: tuple[Row, ...] = ()
-        """Kinds of jobs that the configuration adds."""
+        self.external: tuple[Row, ...] | None = None
+        """Kinds of jobs that the configuration adds; None: Jobs alone."""
         self.offers = offers or Exposures()
         self.offers.on_room = on_change
         self._runtime, self._origin = runtime, origin

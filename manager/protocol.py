@@ -23,8 +23,8 @@ class ClusterSpec:
     kubeconfig: bytes
     origin: str
     identity: str = ""
-    external: tuple[Row, ...] = ()
-    """Kinds that the configuration adds."""
+    external: tuple[Row, ...] | None = None
+    """Kinds of jobs that the configuration adds to those of the table; None: Jobs alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.machine import boottime
 from federation.jobs.eviction_note import Eviction
 from federation.jobs.kinds.kind import JobKind, Kinds
-from federation.jobs.kinds.registry import KINDS
+from federation.jobs.kinds.registry import BATCH_ONLY
 from worker_agent.binder import Binder
 from worker_agent.book import Book
 from worker_agent.checks import Checks
@@ -54,7 +54,7 @@ class Settings:
     node_groups: tuple[NodeGroup, ...] = ()
     clock: Callable[[], float] = time.time
     boottime: Callable[[], float] = boottime
-    kinds: Kinds = KINDS
+    kinds: Kinds = BATCH_ONLY
 
 
 class State:

@@ -179,8 +179,10 @@ class JobKind(Protocol):
 class Kinds:
     """The kinds that are known, in order: batch/v1 Job comes first."""
 
-    def __init__(self, kinds: Iterable[JobKind], external: tuple[Row, ...] = ()) -> None:
-        """`external` are the rows of those among them that a configuration has added."""
+    def __init__(self, kinds: Iterable[JobKind], external: tuple[Row, ...] | None = ()) -> None:
+        """`external` are the rows of those among them that a configuration has added, None where
+        there is nothing but batch/v1 Job.
+        """
         self.external = external
         self._by_name = {kind.name: kind for kind in kinds}
         self._by_type = {(kind.api_version, kind.kind): kind for kind in self._by_name.values()}

@@ -39,5 +39,5 @@ def known(external: Iterable[Row] = ()) -> Kinds:
     return Kinds([BatchJob(), *kinds], added)
 
 
-BATCH_ONLY: Final = Kinds([BatchJob()])
+BATCH_ONLY: Final = Kinds([BatchJob()], None)
 KINDS: Final = known()
