@@ -97,6 +97,10 @@ def _reached(world: World) -> Counter[str]:
         reached["held"] += cluster.held
         reached["resumed"] += cluster.resumed
     reached["runs"] = len(world.truth.runs)
+    cards = world.truth.cards
+    if cards.limits:
+        reached["pods with cards"], reached["cards shared"] = cards.begun, cards.shared
+        reached["nodes lost"] = sum(c.nodes_lost for c in world.clusters.values())
     return reached
 
 
