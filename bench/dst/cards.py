@@ -32,6 +32,14 @@ _TWO = Ask(2, 5000, 25, {"gpu": "2", "gpumem": "5000", "gpucores": "25"})
 _WHOLE = Ask(1, MEMORY_MIB, CORES, {"gpu": "1"})
 ASKS = (_SMALL, _SMALL, _HALF, _HALF, _MEMORY, _TWO, _WHOLE)
 """What one pod may ask for, with what HAMi makes of it where it is left out."""
+MOST_PODS = 2
+"""So many pods of any kind fit on the smallest cluster; of those that share two by two, more."""
+
+
+def pods(rng: random.Random, ask: Ask) -> int:
+    """How many pods a Job has that any cluster has cards for."""
+    count = rng.choice((1, 1, 2, 3))
+    return count if ask in (_SMALL, _HALF) else min(count, MOST_PODS)
 
 
 class Node(NamedTuple):

@@ -29,6 +29,8 @@ TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer by which the Job controller sees every pod end."""
+BIND_S = ((0.05, 0.5), (1.0, 20.0))
+"""How long the scheduler takes, or one that has much to do."""
 COLLECTED_S = (1.0, 20.0)
 """When the pods of a node that is gone are removed."""
 AGAIN_S = 3.0
@@ -205,7 +207,8 @@ class Kubelets:
             return
         pod.pin = self._pin(stored)
         if pod.pin is not None:
-            self._bind(pod)
+            delay = self.rng.uniform(*self.rng.choice(BIND_S))
+            self.loop.later(delay, self._bind, pod)
 
     def _pin(self, stored: Json) -> Pin | None:
         notes = stored["metadata"].get("annotations") or {}

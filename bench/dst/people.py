@@ -107,7 +107,7 @@ class People:
         )
         if self.asks is not None and self.asks.random() < ASKING:
             traits.ask, traits.amount = self.asks.choice(cards.ASKS), 1
-            pods = self.asks.choice((1, 1, 2, 3))
+            pods = cards.pods(self.asks, traits.ask)
         return self.create(traits, pods)
 
     def create(self, traits: Traits, pods: int) -> str:

@@ -110,8 +110,11 @@ async def _live(world: World, seed: int, plan: Plan) -> None:
     loop = world.loop
     world.start()
     count = rng.randint(*JOBS)
+    burst = world.rng.uniform(10, SUBMIT_S) if world.shape.racks else None
     for number in range(count):
         at = rng.choice((rng.uniform(0, 20), rng.uniform(0, SUBMIT_S)))
+        if burst is not None and number % 2:  # what is decided at one time has to fit together
+            at = burst + 0.5 * number
         loop.later(at, lambda n: world.note("people", f"submit {people.submit(n)}"), number)
         _plan_edits(world, rng, f"j{number:02}", at)
     plan(Faults(world, rng, TROUBLE_S), rng)
