@@ -49,6 +49,16 @@ class Shape:
     racks: cards.Racks | None = None
 
 
+def has_cards(seed: int) -> bool:
+    """Whether the small federation of a seed has cards."""
+    return _asks(seed).random() < WITH_CARDS
+
+
+def _asks(seed: int) -> random.Random:
+    """A chance of its own: the seeds without cards are as they were before there were any."""
+    return random.Random(f"cards-{seed}")
+
+
 def drawn(rng: random.Random, asks: random.Random) -> Shape:
     """The small federation of a seed."""
     count = rng.choice((2, 3, 3, 4))
@@ -82,7 +92,7 @@ class World:
             clock=lambda: datetime.fromtimestamp(EPOCH + loop.now, UTC),
             namespaces=("default", people.NAMESPACE, FEDQ_NAMESPACE),
         )
-        asks = random.Random(f"cards-{seed}")  # the others are as they were before there were cards
+        asks = _asks(seed)
         self.shape = shape = shape or drawn(rng, asks)
         self.quotas, self.tier, self.timings = shape.quotas, shape.tier, shape.timings
         people.queues(self.home, self.quotas, shape)
