@@ -29,6 +29,7 @@ from manager.dispatcher import REACTIVATION_S, Dispatcher
 from manager.drain import Drain
 from manager.effects import EffectRunner
 from manager.health import Watcher, bound_epochs
+from manager.kubeconfigs import Sources
 from manager.link import ClusterLink
 from manager.protocol import News, Runtime
 from manager.queue_health import QueueHealth
@@ -54,6 +55,7 @@ class Manager:
         timings: Timings = DEFAULT,
         *,
         clamp_grace: bool = False,
+        sources: Sources | None = None,
     ) -> None:
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
@@ -67,7 +69,7 @@ class Manager:
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings)
         self.clusters = Clusters(
-            client, runtime, origin, self._news, self._clusters_changed, watcher
+            client, runtime, origin, self._news, self._clusters_changed, watcher, sources
         )
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         self.drain = Drain(

@@ -38,11 +38,14 @@ class FileWatch:
 
     def follow(self, paths: Iterable[Path]) -> None:
         """Follow these files, there or not, instead of those before."""
-        self._paths = frozenset(paths)
-        self._news.set()
+        wanted = frozenset(paths)
+        if wanted != self._paths:
+            self._paths = wanted
+            self._news.set()
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch from when there is something to follow, until cancelled."""
+        await self._news.wait()
         loop = asyncio.get_running_loop()
         if self._libc is not None:
             self._descriptor = self._libc.inotify_init1(_FLAGS)
