@@ -53,6 +53,7 @@ def main() -> int:
         sources = Sources(settings.kubeconfig_dir, to_access_providers(found))
         replica = Replica(settings, to_policies(found), settings.timings(), sources)
         settings.election()
+        settings.offers()
     except ValidationError as error:
         text = f"the manager cannot use these settings in its environment: {complaint(error)}"
         print(text, file=sys.stderr)  # noqa: T201  (a person reads it)

@@ -22,8 +22,10 @@ from federation.edge.errors import (
     ConfigError,
     Conflict,
     Forbidden,
+    Halted,
     Invalid,
     NotFound,
+    Unreachable,
 )
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
@@ -43,6 +45,7 @@ from manager.protocol import (
     Inventory,
     News,
     Outcome,
+    Reply,
     Result,
 )
 
@@ -230,7 +233,8 @@ class ClusterWorker:
 
     async def _one(self, command: Command) -> Outcome:
         if self._client is None:
-            return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, "no connection yet")
+            text = "no connection yet"
+            return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, text, reply=Reply.UNSENT)
         try:
             async with self._limit:
                 if isinstance(command, CreateCopy):
@@ -241,7 +245,7 @@ class ClusterWorker:
         except (Forbidden, Invalid) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
         except ApiError as error:
-            return Outcome(Result.RETRY, error.reason, str(error))
+            return Outcome(Result.RETRY, error.reason, str(error), reply=_reply(error))
 
     async def _create(self, client: KubeClient, command: CreateCopy) -> Outcome:
         namespace = command.key.namespace
@@ -361,6 +365,12 @@ async def _rest(seconds: float, informers: Iterable[Informer]) -> None:
         await asyncio.sleep(min(left, FIRST_PAUSE_S))
         if any(informer.error is None for informer in away):
             return
+
+
+def _reply(error: ApiError) -> Reply:
+    if isinstance(error, Halted) or (isinstance(error, Unreachable) and not error.sent):
+        return Reply.UNSENT
+    return Reply.NONE if isinstance(error, Unreachable) else Reply.GIVEN
 
 
 def _reason(error: ApiError) -> str:

@@ -59,7 +59,7 @@ class HalfLost:
 
     def _links(self, names: list[str]) -> list[Link]:
         agents = [self.world.agents[name].links["lease"] for name in names]
-        return [*agents, *(self.world.manager.links[name] for name in names)]
+        return [*agents, *self.world.links_of_managers(*names)]
 
     def _cut(self, lost: list[str]) -> None:
         live = [run for runs in self.world.truth.live.values() for run in runs]

@@ -154,6 +154,9 @@ def _plan_edits(world: World, rng: random.Random, name: str, at: float) -> None:
         later(start + pause, "activate", lambda: people.switch(name, True))
     elif draw < 0.22:
         later(rng.uniform(0, 60), "unsuspend", lambda: people.unsuspend(name))
+    elif draw < 0.30:
+        target = rng.choice(world.names)
+        later(rng.uniform(10, 200), "move", lambda: people.move(name, target))
 
 
 def _stop(loop: VirtualLoop) -> None:

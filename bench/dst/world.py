@@ -15,13 +15,14 @@ from bench.dst.cluster import Cluster
 from bench.dst.guard import Guard
 from bench.dst.index import ShakyIndex
 from bench.dst.people import People
-from bench.dst.programs import AgentProgram, ManagerProgram, Program, link_to
+from bench.dst.programs import ELECTION, AgentProgram, ManagerProgram, Program, link_to
 from bench.dst.records import RecordWatch
 from bench.dst.truth import Truth
 from federation.api.names import FEDQ_NAMESPACE
 from federation.core.failover import DEFAULT, FAST, Tier, Timings
 from federation.core.policies import Policies
 from federation.edge.resources import MULTIKUEUE_CLUSTERS, SECRETS
+from manager.app import Manager
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.links import Link
 
@@ -42,6 +43,7 @@ class Shape:
     strategy: str
     tier: Literal[Tier.AGENT, Tier.GUARD]
     timings: Timings
+    managers: int = 1
 
 
 def drawn(rng: random.Random) -> Shape:
@@ -54,6 +56,7 @@ def drawn(rng: random.Random) -> Shape:
         rng.choice(("StrictFIFO", "BestEffortFIFO")),
         rng.choice((Tier.AGENT, Tier.GUARD)),
         rng.choice((FAST, FAST, FAST, DEFAULT)),
+        rng.choice((1, 2)),
     )
 
 
@@ -83,11 +86,9 @@ class World:
         for name, room in zip(self.names, shape.rooms, strict=True):
             self._cluster(name, room, shape)
         self.index = ShakyIndex(random.Random(rng.getrandbits(64)))
-        self.manager = self._manager()
+        self.managers = [self._manager(f"manager-{n}") for n in range(shape.managers)]
         self.agents = {name: self._agent(name) for name in self.names}
         self.people = People(self.home, self.truth, random.Random(rng.getrandbits(64)))
-        # A job that makes room by quota and then fits on no cluster makes room again and again.
-        self.people.small = shape.preemption != "Never"
         self.records = RecordWatch(self.home, self.quotas, self.truth, self.violate)
         loop.later(BOOKMARK_S, self._bookmark)
 
@@ -106,17 +107,12 @@ class World:
         source = {"clusterSource": {"kubeConfig": {"location": name, "locationType": "Secret"}}}
         self.home.create(MULTIKUEUE_CLUSTERS, people.custom("MultiKueueCluster", name, source))
 
-    def _manager(self) -> ManagerProgram:
-        links = {name: self._link(c.fake, f"manager-{name}") for name, c in self.clusters.items()}
-        links[""] = self._link(self.home, "manager-home")
+    def _manager(self, own: str) -> ManagerProgram:
+        links = {name: self._link(c.fake, f"{own}-{name}") for name, c in self.clusters.items()}
+        links[""] = self._link(self.home, f"{own}-home")
+        links[ELECTION] = self._link(self.home, f"{own}-election")
         return ManagerProgram(
-            self.index,
-            Policies(),
-            self.timings,
-            self.loop,
-            self.host("manager"),
-            links,
-            self._crashed,
+            self.index, Policies(), self.timings, self.loop, self.host(own), links, self._crashed
         )
 
     def _agent(self, name: str) -> AgentProgram:
@@ -142,8 +138,17 @@ class World:
 
     @property
     def programs(self) -> list[Program]:
-        """The manager and the agents."""
-        return [self.manager, *self.agents.values()]
+        """The managers and the agents."""
+        return [*self.managers, *self.agents.values()]
+
+    @property
+    def leader(self) -> Manager | None:
+        """The manager that leads, if one does."""
+        return next((m.manager for m in self.managers if m.manager is not None), None)
+
+    def links_of_managers(self, *servers: str) -> list[Link]:
+        """Their connections to some servers: clusters, '' or ELECTION."""
+        return [manager.links[server] for manager in self.managers for server in servers]
 
     def start(self) -> None:
         """Start all programs, some earlier than others."""

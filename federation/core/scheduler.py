@@ -14,12 +14,14 @@ from dataclasses import replace
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Requeue, Wait, run_cycle
 from federation.core.lines import Lines
+from federation.core.making_room import Sites
 from federation.core.matching import selects
 from federation.core.policies import QueueingStrategy, StopPolicy
 from federation.core.queueing import PendingIndex
 from federation.core.quota import QuotaTree
 from federation.core.searches import Searches
 from federation.core.snapshot import Snapshot
+from federation.core.tries import Tries
 from federation.core.turns import Turns
 from federation.core.types import Holder, Pending
 from federation.core.world import World, changed_queues, requoted_queues
@@ -54,6 +56,7 @@ class Scheduler:
         self.items = self._lines.items
         """All that waits, by UID."""
         self._searches = Searches()
+        self._tries = Tries(self._stops)
         self._dirty: set[str] = set()
         self._events = 0
         """How often something happened that asks for a cycle."""
@@ -155,6 +158,11 @@ class Scheduler:
         queue = self._queue_of.get(uid)
         return self._holders[queue][uid] if queue is not None else None
 
+    def _stops(self, uid: str) -> bool:
+        """Whether it holds quota that it is about to give back."""
+        holder = self.holder(uid)
+        return holder is not None and holder.evicted
+
     def _uncharge(self, holder: Holder) -> None:
         del self._holders[holder.cluster_queue][holder.uid]
         del self._queue_of[holder.uid]
@@ -183,6 +191,7 @@ class Scheduler:
             return
         self._lines.take_out(uid)
         self._searches.forget(uid)
+        self._tries.forget(uid)
         self._touch(item.cluster_queue)
         self.wake(item.cluster_queue, now)
 
@@ -287,8 +296,11 @@ class Scheduler:
 
     # Cycles
 
-    async def cycle(self, now: float, place: Place | None = None) -> list[Decision]:
-        """Try the first of every queue in which something changed since the last cycle.
+    async def cycle(
+        self, now: float, place: Place | None = None, sites: Sites | None = None
+    ) -> list[Decision]:
+        """Try the first of every queue in which something changed since the last cycle. With
+        `sites` nobody is evicted for a workload that none of the clusters takes then.
 
         Admitted workloads are charged and out of the queues when this returns; whoever cannot
         carry an admission out releases it and puts it back. `ready` tells whether to go on.
@@ -303,8 +315,10 @@ class Scheduler:
         heads = await self._lines.heads(names, self.snapshot.usages)
         tried = {item.uid: self._searches.resumed(item, self.cycles) for item in heads}
         events = self._events  # what the cycle itself changes, its searches have not seen
-        decisions = await self._claimed(run_cycle(heads, self.snapshot, place, tried))
+        ground = self._tries.ground(tried, sites, now)
+        decisions = await self._claimed(run_cycle(heads, self.snapshot, place, tried, ground))
         for decision in decisions:
+            self._tries.note(decision, now)
             if self._apply(decision, tried[decision.item.uid], events):
                 self._touch(decision.item.cluster_queue)
         return decisions
