@@ -228,10 +228,16 @@ class Manager:
             self._requeue_moved()
 
     def _requeue_moved(self) -> None:
-        """A LocalQueue that was deleted and created at once may lead elsewhere now."""
+        """A LocalQueue that was deleted and created at once may lead elsewhere now, and queues may
+        say otherwise about where to run.
+        """
         for item in list(self.scheduler.items.values()):
             door = self.catalog.local_queues.get((item.namespace, item.local_queue))
-            if door is not None and door.cluster_queue != item.cluster_queue:
+            state = self.controller.states.get(item.uid)
+            if door is None or state is None or state.local is None:
+                continue
+            rules = self.controller.views.rules(state.local)
+            if door.cluster_queue != item.cluster_queue or rules != item.rules:
                 self.controller.feed(item.uid, QueueMoved())
 
 

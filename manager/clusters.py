@@ -15,10 +15,12 @@ import structlog
 
 from federation.api.names import KUEUE_GROUP, ActiveReason, ConditionType, Controller
 from federation.api.orders import ClusterOrders, cluster_orders
+from federation.api.placement_rules import read_traits
 from federation.api.record import find
 from federation.core.failover import Tier
 from federation.core.health import Facts, Phase
 from federation.core.multikueue_check import CheckActive, Standing, bad_config, check_active
+from federation.core.scoring import NO_TRAITS, ClusterTraits
 from federation.edge.informer import Informer, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
@@ -132,6 +134,11 @@ class Clusters:
     def orders(self) -> dict[str, ClusterOrders]:
         """What operators ordered of each cluster."""
         return {name: cluster_orders(obj) for (_, name), obj in self._objects.items.items()}
+
+    def traits(self, name: str) -> ClusterTraits:
+        """What operators say of a cluster: labels, prices, data."""
+        obj = self._objects.items.get(("", name))
+        return NO_TRAITS if obj is None else read_traits(obj)
 
     def _names(self) -> list[str]:
         return [name for _, name in self._objects.items]

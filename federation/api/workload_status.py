@@ -227,6 +227,8 @@ class FedqStatus(WireModel):
     """Seconds for which the cluster has to be silent at least before the workload runs elsewhere;
     fixed at the bind (`fedq.io/rerun-after`)."""
     bound_at: Time | None = None
+    nominated_at: Time | None = None
+    """When clusters were nominated last: the round of the incremental dispatcher began."""
     message: Message = ""
     waiting: Waiting | None = None
     refusals: Annotated[list[Refusal], Field(max_length=64, json_schema_extra=atomic())] = Field(

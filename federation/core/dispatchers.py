@@ -45,6 +45,9 @@ class Nomination:
     since: float | None = None
 
 
+NOT_NOMINATED = Nomination()
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """What to do about the nomination: `nominate` these (None: leave it), look again at `at`."""

@@ -89,10 +89,11 @@ class Federation:
         self.home.create(LEASES, lease)
         self.report(name)
 
-    def report(self, name: str, available: int = 4) -> None:
+    def report(self, name: str, available: int = 4, nominal: int = 4) -> None:
         """The agent's report, as of now."""
         fake = self.workers[name].fake
-        amounts = {"nominal": "4", "used": str(4 - available), "available": str(available)}
+        used = str(nominal - available)
+        amounts = {"nominal": str(nominal), "used": used, "available": str(available)}
         status = {
             "countedResourceVersion": str(fake.objects.version),
             "localQueues": [{"namespace": "team", "name": "lq", "clusterQueue": "cq"}],

@@ -310,10 +310,10 @@ async def test_the_condition_of_the_admission_check() -> None:
 
     async with world.running():
         await until(lambda: check()[:2] == ("False", "BadConfig"), "no config")
-        assert check("w")[1:] == (
-            "BadConfig",
+        await until(lambda: check("w")[1] == "BadConfig", "no such parameters")
+        assert check("w")[2] == (
             "cannot load the AdmissionChecks parameters: spec.parameters name a kueue.x-k8s.io"
-            " ConfigMap: name a MultiKueueConfig of kueue.x-k8s.io",
+            " ConfigMap: name a MultiKueueConfig of kueue.x-k8s.io"
         )
         config = custom("MultiKueueConfig", "all", {"clusters": ["a", "gone"]})
         world.home.create(MULTIKUEUE_CONFIGS, config)
