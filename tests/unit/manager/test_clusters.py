@@ -113,9 +113,9 @@ class Lives(Federation):
         self.cut.discard(name)
         self.workers[name].fake.heal()
 
-    async def run(self, name: str) -> str:
+    async def run(self, name: str, gpus: int = 1) -> str:
         """Submit a job and start its copy; returns the cluster."""
-        self.submit(name)
+        self.submit(name, gpus)
         await self.until(lambda: self.copy(name))
         found = self.copy(name)
         assert found is not None

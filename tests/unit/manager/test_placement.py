@@ -81,11 +81,11 @@ def test_what_fits_nowhere_holds_no_quota() -> None:
         for name in ("a", "b"):
             world.report(name, 10, 10)
         await asyncio.sleep(1)
-        for name, size in (("first", 7), ("second", 7), ("large", 6), ("small", 3)):
-            world.submit(name, size)
-            await asyncio.sleep(1)
-        await world.until(lambda: world.place("small"))
-        await world.until(lambda: {world.place("first"), world.place("second")} == {"a", "b"}, 5)
+        places = {await world.run("first", 7), await world.run("second", 7)}
+        assert places == {"a", "b"}
+        world.submit("large", 6)
+        await asyncio.sleep(1)
+        await world.run("small", 3)
         await world.until(lambda: "a: gpu: " in world.waits("large"), 30)
         assert "b: gpu: " in world.waits("large")
         assert world.waits("large").count("6 needed") == 2
