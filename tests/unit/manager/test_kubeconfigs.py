@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import stat
@@ -20,7 +21,9 @@ from federation.edge.resources import (
     MULTIKUEUE_CONFIGS,
     SECRETS,
 )
+from manager.cluster_worker import ClusterWorker
 from manager.kubeconfigs import Sources
+from manager.local_runtime import TaskHandle
 from manager.profiles import FIRST_RETRY_S
 from tests.unit.manager.federation import FakeRuntime, Federation
 from tests.unit.manager.support import until
@@ -151,6 +154,37 @@ async def test_a_secret_that_is_written_again() -> None:
         world.home.merge(SECRETS, "a", new, FEDQ_NAMESPACE)
         await until(lambda: manager.clusters.links.get("a") not in (None, link), "another link")
         await shown(world, "a", "Active")
+        worker.end("j")
+        await until(lambda: world.record("j").finished, "finished")
+        assert world.record("j").attempt == 1
+
+
+async def test_bad_credentials_and_good_ones_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Down, with the reason, and nothing is offered; then up, and the job is where it was."""
+    start = FakeRuntime.start
+
+    async def strict(self: Any, spec: Any) -> Any:
+        if spec.kubeconfig != b"bad":
+            return await start(self, spec)
+        worker = ClusterWorker(spec)  # it reads the kubeconfig
+        self.tasks.append(task := asyncio.create_task(worker.run()))
+        return TaskHandle(worker, task)
+
+    monkeypatch.setattr(FakeRuntime, "start", strict)
+    world = Kept("a")
+    async with world.running():
+        world.submit("j")
+        worker = await world.offered("j")
+        world.start(worker, "j")
+        await until(lambda: world.record("j").admitted, "admitted")
+        for text, reason in ((b"bad", "BadKubeConfig"), (b"good", "Active")):
+            data = {"data": {"kubeconfig": base64.b64encode(text).decode()}}
+            world.home.merge(SECRETS, "a", data, FEDQ_NAMESPACE)
+            await shown(world, "a", reason)
+            if reason != "Active":
+                world.submit("k")
+                await until(lambda: world.record("k"), "it waits")
+        await until(lambda: world.copy("k"), "offered once it is well")
         worker.end("j")
         await until(lambda: world.record("j").finished, "finished")
         assert world.record("j").attempt == 1
