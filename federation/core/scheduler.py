@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Requeue, Wait, run_cycle
@@ -34,15 +35,28 @@ _FOR_THE_SHAPE = frozenset(
 )
 
 
+class _Try(NamedTuple):
+    """A decision; where its search for flavors went on, and after so many events."""
+
+    decision: Decision
+    resumed: Tried
+    events: int
+
+
 class Scheduler:
     """One per shard of queues. Times are seconds since the epoch, on the caller's clock."""
 
-    def __init__(self, index: PendingIndex, reactivation_s: float = REACTIVATION_S) -> None:
+    def __init__(
+        self, index: PendingIndex, reactivation_s: float = REACTIVATION_S, depth: int = 16
+    ) -> None:
+        """`depth`: how many cycles may follow each other between two looks into the index, as long
+        as all that they try is admitted.
+        """
         self.cycles = 0
         self.turns = Turns()
         """What LocalQueues used, where they take turns."""
         self.snapshot = Snapshot({}, {}, {}, QuotaTree(()), usages=self.turns.usages)
-        self._delay = reactivation_s
+        self._delay, self._depth = reactivation_s, depth
         self._world = World()
         self._trees: dict[str, list[str]] = {}
         """The queues of each tree that take part in cycles."""
@@ -50,6 +64,8 @@ class Scheduler:
         """Those that do not, as they are not active; of a cycle of cohorts none."""
         self._holders: dict[str, dict[str, Holder]] = {}
         self._queue_of: dict[str, str] = {}
+        self._tentative: set[str] = set()
+        """Charged by the cycle under way, which has not got them from the index yet."""
         self._lines = Lines(index, self._queue_of, self._touch)
         self.items = self._lines.items
         """All that waits, by UID."""
@@ -123,7 +139,8 @@ class Scheduler:
         if any(amount < 0 for amount in holder.usage.values()):
             usage = {fr: max(0, amount) for fr, amount in holder.usage.items()}
             holder = replace(holder, usage=usage)
-        known = self.holder(holder.uid)
+        known = self._charged(holder.uid)
+        self._tentative.discard(holder.uid)
         if known == holder:
             return
         if known is not None:
@@ -152,6 +169,9 @@ class Scheduler:
 
     def holder(self, uid: str) -> Holder | None:
         """What a workload holds."""
+        return None if uid in self._tentative else self._charged(uid)
+
+    def _charged(self, uid: str) -> Holder | None:
         queue = self._queue_of.get(uid)
         return self._holders[queue][uid] if queue is not None else None
 
@@ -300,14 +320,45 @@ class Scheduler:
         self.cycles += 1
         roots, self._dirty = self._dirty, set()
         names = [name for root in sorted(roots) for name in self._trees.get(root, ())]
-        heads = await self._lines.heads(names, self.snapshot.usages)
-        tried = {item.uid: self._searches.resumed(item, self.cycles) for item in heads}
-        events = self._events  # what the cycle itself changes, its searches have not seen
-        decisions = await self._claimed(run_cycle(heads, self.snapshot, place, tried))
-        for decision in decisions:
-            if self._apply(decision, tried[decision.item.uid], events):
-                self._touch(decision.item.cluster_queue)
-        return decisions
+        rounds = await self._lines.rounds(names, self.snapshot.usages, self._depth)
+        try:
+            tries = self._run(rounds, place)
+            kept = set(map(id, await self._claimed([made.decision for made in tries])))
+            tries = [made for made in tries if id(made.decision) in kept]
+            for made in tries:
+                if self._apply(made.decision, made.resumed, made.events):
+                    self._touch(made.decision.item.cluster_queue)
+        finally:
+            self._give_back(now)
+        return [made.decision for made in tries]
+
+    def _run(self, rounds: list[list[Pending]], place: Place | None) -> list[_Try]:
+        """A cycle, and those that follow as long as they admit all that they try: what else would
+        be decided may not hold any more when the index has been asked.
+        """
+        tries: list[_Try] = []
+        for number, heads in enumerate(rounds):
+            cycle, events = self.cycles + (number > 0), self._events
+            tried = {item.uid: self._searches.resumed(item, cycle) for item in heads}
+            decisions = run_cycle(heads, self.snapshot, place, tried)
+            fits = [made for made in decisions if isinstance(made, Fit)]
+            if number and len(fits) < len(heads):
+                break
+            self.cycles = cycle
+            # What a cycle itself changes, its searches have not seen.
+            tries += [_Try(made, tried[made.item.uid], events) for made in decisions]
+            if len(fits) < len(heads) or number == len(rounds) - 1:
+                break
+            for fit in fits:
+                self.hold(_holder(fit, pods_ready=not self._world.rules.block_admission))
+                self._tentative.add(fit.item.uid)
+        return tries
+
+    def _give_back(self, now: float) -> None:
+        """What the index did not give out is charged to nobody."""
+        left, self._tentative = self._tentative, set()
+        for uid in sorted(left):
+            self.release(uid, now)
 
     async def _claimed(self, decisions: list[Decision]) -> list[Decision]:
         """The decisions that still are about what waits, with what is admitted out of the index."""
@@ -380,18 +431,21 @@ class Scheduler:
         item = fit.item
         self._lines.admitted(item.uid)
         self._searches.forget(item.uid)
-        self.hold(
-            Holder(
-                uid=item.uid,
-                namespace=item.namespace,
-                name=item.name,
-                local_queue=item.local_queue,
-                priority=item.priority,
-                created=item.created,
-                admission=fit.admission,
-                usage=fit.admission.usage(),
-                preemptible=item.preemptible,
-                pods_ready=not self._world.rules.block_admission,
-                admitted=False,
-            )
-        )
+        self.hold(_holder(fit, pods_ready=not self._world.rules.block_admission))
+
+
+def _holder(fit: Fit, *, pods_ready: bool) -> Holder:
+    item = fit.item
+    return Holder(
+        uid=item.uid,
+        namespace=item.namespace,
+        name=item.name,
+        local_queue=item.local_queue,
+        priority=item.priority,
+        created=item.created,
+        admission=fit.admission,
+        usage=fit.admission.usage(),
+        preemptible=item.preemptible,
+        pods_ready=pods_ready,
+        admitted=False,
+    )

@@ -14,6 +14,8 @@ from fedq.drill.jobs import Plan
 RESUMES_S = 120.0
 RETURNS_S = 120.0
 """Ray is tried again after 15 s or 30 s, and takes some 10 s to start, more on a busy machine."""
+NOTICED_S = 5.0
+"""The manager looks every two seconds."""
 PARTS = (
     ("the process of an actor", ("ray::_Actor",)),
     ("the raylet", ("raylet/raylet",)),
@@ -33,7 +35,7 @@ async def parts_killed(ground: Ground) -> None:
             raise Stuck(f"{words} was not found among the processes of the manager")
         ground.strike(note=f"{words} is killed")
         strike(found[0])
-        fresh = await ground.submit(Plan(4, 2, prefix=f"after{number}"))
+        fresh = await _waves(ground, f"part{number}")
         await ground.running(fresh, RESUMES_S + 30)
         first = max(ground.runs_of(name)[0].start for name in fresh) - ground.fault_at
         ground.expect.at_most(f"new jobs run after {words} died", first, RESUMES_S)
@@ -43,6 +45,18 @@ async def parts_killed(ground: Ground) -> None:
     for name in ground.submitted:
         ground.expect.equal(f"runs of {name}", len(ground.runs_of(name)), 1)
     expect_others_well(ground)
+
+
+async def _waves(ground: Ground, prefix: str) -> list[str]:
+    """Jobs for each cluster at once, and again when the loss has been noticed: what was killed may
+    serve a moment longer by what it left behind.
+    """
+    names = []
+    for wave, moment in enumerate((0.0, NOTICED_S)):
+        await ground.past(moment)
+        for worker in ground.stack.rig.workers:
+            names += await ground.submit(Plan(2, 2, prefix=f"{prefix}-{wave}-{worker}", on=worker))
+    return names
 
 
 async def _in_use(ground: Ground) -> None:
