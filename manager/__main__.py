@@ -50,6 +50,7 @@ def main() -> int:
         policies = configured(arguments.config)
         replica = Replica(settings, policies, settings.timings())
         settings.election()
+        settings.offers()
     except ValidationError as error:
         text = f"the manager cannot use these settings in its environment: {complaint(error)}"
         print(text, file=sys.stderr)  # noqa: T201  (a person reads it)

@@ -10,6 +10,7 @@ import structlog
 
 from federation.api.names import Label
 from federation.core.events import QueueMoved
+from federation.core.exposure import LIMITS, OfferLimits
 from federation.core.facts import ObjectKey
 from federation.core.failover import DEFAULT, Timings
 from federation.core.policies import Policies
@@ -28,6 +29,7 @@ from manager.controller import Controller
 from manager.dispatcher import CYCLES_AHEAD, REACTIVATION_S, Dispatcher
 from manager.drain import Drain
 from manager.effects import EffectRunner
+from manager.exposure import Exposures
 from manager.health import Watcher, bound_epochs
 from manager.link import ClusterLink
 from manager.protocol import News, Runtime
@@ -54,6 +56,7 @@ class Manager:
         timings: Timings = DEFAULT,
         *,
         clamp_grace: bool = False,
+        offers: OfferLimits = LIMITS,
     ) -> None:
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
@@ -67,7 +70,7 @@ class Manager:
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings)
         self.clusters = Clusters(
-            client, runtime, origin, self._news, self._clusters_changed, watcher
+            client, runtime, origin, self._news, self._clusters_changed, watcher, Exposures(offers)
         )
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         self.drain = Drain(
@@ -94,7 +97,7 @@ class Manager:
         clusters.on_started = controller.cluster_replaced
         controller.queues.own_check = clusters.multikueue_check
         controller.on_quota = self.dispatcher.wake
-        controller.on_void = clusters.offer_void
+        controller.on_void, controller.on_moved = clusters.offer_void, clusters.offers.moved
 
     async def run(self) -> None:
         """Read everything, then act."""

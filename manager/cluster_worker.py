@@ -22,8 +22,10 @@ from federation.edge.errors import (
     ConfigError,
     Conflict,
     Forbidden,
+    Halted,
     Invalid,
     NotFound,
+    Unreachable,
 )
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
@@ -42,6 +44,7 @@ from manager.protocol import (
     Inventory,
     News,
     Outcome,
+    Reply,
     Result,
 )
 
@@ -225,7 +228,8 @@ class ClusterWorker:
 
     async def _one(self, command: Command) -> Outcome:
         if self._client is None:
-            return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, "no connection yet")
+            text = "no connection yet"
+            return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, text, reply=Reply.UNSENT)
         try:
             async with self._limit:
                 if isinstance(command, CreateCopy):
@@ -236,7 +240,7 @@ class ClusterWorker:
         except (Forbidden, Invalid) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
         except ApiError as error:
-            return Outcome(Result.RETRY, error.reason, str(error))
+            return Outcome(Result.RETRY, error.reason, str(error), reply=_reply(error))
 
     async def _create(self, client: KubeClient, command: CreateCopy) -> Outcome:
         namespace = command.key.namespace
@@ -344,6 +348,12 @@ def _same(told: RemoteJob | None, now: RemoteJob) -> bool:
 def _local_uid(job: Json) -> str:
     annotations = job["metadata"].get("annotations") or {}
     return str(annotations.get(Mirror.LOCAL_UID.value, ""))
+
+
+def _reply(error: ApiError) -> Reply:
+    if isinstance(error, Halted) or (isinstance(error, Unreachable) and not error.sent):
+        return Reply.UNSENT
+    return Reply.NONE if isinstance(error, Unreachable) else Reply.GIVEN
 
 
 def _reason(error: ApiError) -> str:

@@ -37,6 +37,7 @@ from federation.edge.resources import (
     Json,
 )
 from manager.cluster_status import ClusterStatus
+from manager.exposure import Exposures
 from manager.health import Watcher
 from manager.leases import RESERVED
 from manager.ledger import Judge
@@ -79,8 +80,11 @@ class Clusters:
         on_news: Callable[[ClusterLink, News], None],
         on_change: Callable[[], None],
         watcher: Watcher,
+        offers: Exposures | None = None,
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
+        self.offers = offers or Exposures()
+        self.offers.on_room = on_change
         self._runtime, self._origin = runtime, origin
         self.watcher = watcher
         watcher.names, watcher.facts = self._names, self._facts
@@ -91,7 +95,7 @@ class Clusters:
         """Hears of AdmissionChecks: whether queues are active may depend on them."""
         self._running: dict[str, _Running] = {}
         self._status = ClusterStatus(client, watcher.clock)
-        self._problems: dict[str, str] = {}
+        self._problems: dict[str, tuple[str, bool]] = {}
         self._dirty = asyncio.Event()
         self._started = asyncio.Event()
         self._dirty.set()  # what is there at start is looked at, be it nothing
@@ -175,13 +179,24 @@ class Clusters:
         """Say `on_change` if a cluster begins or ceases to take work: an agent's silence is no
         event, and one that is well again may have nothing new to report.
         """
-        problems = {name: self.problem(link) for name, link in self.links.items()}
+        problems = {
+            name: (self._barred(link), self.room(name) > 0) for name, link in self.links.items()
+        }
         if problems != self._problems:
             self._problems = problems
             self._on_change()
 
     def problem(self, link: ClusterLink) -> str:
         """Why a cluster takes no new work now; '' if it does."""
+        silent = self.offers.of(link.name).now().silence(self.offers.limits)
+        return self._barred(link) or silent
+
+    def room(self, name: str) -> int:
+        """How many more offers a cluster may get before it answers others."""
+        return self.offers.of(name).now().room(self.offers.limits)
+
+    def _barred(self, link: ClusterLink) -> str:
+        """Why it takes no new work, however it answers offers."""
         obj = self._objects.items.get(("", link.name))
         if obj is None:
             return f"{Phase.LEAVING.value}: its MultiKueueCluster was deleted"
@@ -279,7 +294,7 @@ class Clusters:
 
     async def _start(self, name: str, spec: ClusterSpec, tasks: asyncio.TaskGroup) -> None:
         handle = await self._runtime.start(spec)
-        link = ClusterLink(name, handle, self._news, self.judge)
+        link = ClusterLink(name, handle, self._news, self.judge, self.offers.of(name))
         self.links[name] = link
         self._running[name] = _Running(spec, link, tasks.create_task(_until_cancelled(link)))
         self.on_started(name)

@@ -48,8 +48,8 @@ class Controller:
     """Keeps the states, and what the scheduler charges equal to what they hold.
 
     `run_effects` carries out the effects of one step. `on_quota` hears that the scheduler may
-    decide something new, `on_void` that an offer decided on (UID, cluster) is not made. `inactive`
-    names the ClusterQueues that admit nothing, and why.
+    decide something new, `on_void` that an offer decided on (UID, cluster) is not made, `on_moved`
+    of each change of a job's state. `inactive` names the ClusterQueues that admit nothing, and why.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Controller:
         self.on_quota: Callable[[], None] = lambda: None
         self.inactive: Callable[[], dict[str, str]] = dict
         self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
+        self.on_moved: Callable[[str, JobState, JobState], None] = lambda uid, before, after: None
         self.fetch: Callable[[ObjectKey], Coroutine[Any, Any, Json | None]]
         """Gets a Job that is not in memory any more; None if it cannot be had."""
         self._defaults = KnownDefaults(
@@ -138,6 +139,7 @@ class Controller:
         self.states[uid] = after
         self._charge(uid, state, after)
         self._free_offer(uid, state, after)
+        self.on_moved(uid, state, after)
         if isinstance(event, on.Placed) and after.choice is None and after.bound is None:
             self.charge(uid, after)  # void at once: nothing of it may stay
             self.on_void(uid, event.choice.cluster)
@@ -206,6 +208,7 @@ class Controller:
         if state:
             self._charge(uid, state, JobState())
             self._free_offer(uid, state, JobState())
+            self.on_moved(uid, state, JobState())
             self.news.moved(uid, state, JobState())
 
     # The catalog

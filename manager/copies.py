@@ -23,7 +23,7 @@ from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.link import ClusterLink
 from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
-from manager.protocol import AdoptCopy, CreateCopy, DeleteCopy, Outcome, Result
+from manager.protocol import AdoptCopy, CreateCopy, DeleteCopy, Outcome, Reply, Result
 
 
 class Copies:
@@ -34,6 +34,8 @@ class Copies:
     ) -> None:
         self._client, self._controller = client, controller
         self._clusters, self._origin = clusters, origin
+        self.fresh: dict[str, int] = {}
+        """Attempts that were bound here and never offered, by UID: nobody knows of them."""
 
     def _link(self, state: JobState, cluster: str) -> ClusterLink:
         link = self._clusters.links.get(cluster)
@@ -51,10 +53,13 @@ class Copies:
         latest = self._controller.states.get(uid) or JobState()
         if not offer.void and not checked(latest, latest.record or record):
             raise Again("", AFTER_CONFLICT_S)  # a check has changed its mind meanwhile
+        first = self.fresh.pop(uid, 0) == offer.attempt
         outcome = await link.command(CreateCopy(local.key, uid, offer.attempt, body))
-        if outcome.result is Result.REFUSED:
+        unsent = first and outcome.reply is Reply.UNSENT
+        if outcome.result is Result.REFUSED or unsent:
             link.ledger.ended(uid, 0)
-            raise Ended(on.OfferRefused(offer.cluster, outcome.reason, outcome.message))
+            text = f"it was not offered: {outcome.message}" if unsent else outcome.message
+            raise Ended(on.OfferRefused(offer.cluster, outcome.reason, text))
         _check(outcome)
         if outcome.remote is not None:
             link.ledger.created(uid, outcome.remote.version)

@@ -15,22 +15,19 @@ import contextlib
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import structlog
 
 from federation.core import events as on
-from federation.core.cluster_cards import gang_of
 from federation.core.cycle import Decision, Fit, Preempt, Requeue
-from federation.core.dispatch import Choice, ClusterView, NoCluster, choose
 from federation.core.facts import JobState
 from federation.core.queueing import IndexLost, IndexUnavailable
 from federation.core.reasons import Reason
 from federation.core.scheduler import Scheduler
-from federation.core.types import Admission, Pending
 from federation.core.why import preemption_message
 from manager.clusters import Clusters
 from manager.controller import Controller
+from manager.placing import Placing
 from manager.reasons import Reasons
 
 log = structlog.get_logger(__name__)
@@ -176,10 +173,10 @@ class Dispatcher:
             due = scheduler.due()
             if not scheduler.ready and (due is None or due > now):
                 break
-            placing = _Placing(self._controller, self._clusters, now)
+            placing = Placing(self._controller, self._clusters, now)
             try:
                 with self._asking():
-                    decisions = await scheduler.cycle(now, placing)
+                    decisions = await scheduler.cycle(now, placing, placing)
                 for decision in decisions:
                     self._carry_out(decision, placing)
             finally:
@@ -187,7 +184,7 @@ class Dispatcher:
         if scheduler.items:
             self._unexplained.set()
 
-    def _carry_out(self, decision: Decision, placing: _Placing) -> None:
+    def _carry_out(self, decision: Decision, placing: Placing) -> None:
         if isinstance(decision, Fit):
             if self._commit(decision):
                 placing.expected.pop(decision.item.uid, None)
@@ -238,50 +235,3 @@ class Dispatcher:
             self._unexplained.clear()
             if await self._reasons.tell(time.time() - EXPLAIN_S):
                 self._unexplained.set()
-
-
-class _Placing:
-    """Chooses clusters in one cycle; what it chose counts at once. `expected` are workloads that
-    have cards somewhere and are not offered yet: UID to cluster.
-    """
-
-    def __init__(self, controller: Controller, clusters: Clusters, now: float) -> None:
-        self._controller, self._clusters, self._now = controller, clusters, now
-        self._views: dict[str, ClusterView] = {}
-        self.expected: dict[str, str] = {}
-
-    def settle(self) -> None:
-        """The cycle is over: what it chose and nobody offered does not count."""
-        for uid, cluster in self.expected.items():
-            if (link := self._clusters.links.get(cluster)) is not None:
-                link.ledger.forgo(uid)
-
-    def __call__(self, item: Pending, admission: Admission) -> Choice | NoCluster:
-        queue = self._controller.scheduler.snapshot.queues[item.cluster_queue]
-        allowed = self._clusters.clusters_for(queue.check_names)
-        if isinstance(allowed, str):
-            return NoCluster({queue.name: allowed})
-        state = self._controller.states.get(item.uid) or JobState()
-        views = {name: self._view(name) for name in allowed}
-        asking = [(pods, pods.count, ()) for pods in item.pod_sets if pods.cards is not None]
-        self._clusters.judge.learn(item.uid, gang_of(asking, {}))
-        choice = choose(item, admission, views, state.refusals, self._now)
-        if isinstance(choice, Choice):
-            view = views[choice.cluster]
-            charged = dict(view.pending.get(choice.queue, {}))
-            for key, amount in choice.usage.items():
-                charged[key] = charged.get(key, 0) + amount
-            pending = {**view.pending, choice.queue: charged}
-            self._views[choice.cluster] = replace(view, pending=pending)
-            if choice.gang:
-                self._clusters.links[choice.cluster].ledger.expect(item.uid, choice)
-                self.expected[item.uid] = choice.cluster
-        return choice
-
-    def _view(self, name: str) -> ClusterView:
-        if name not in self._views:
-            link = self._clusters.links.get(name)
-            if link is None:
-                return ClusterView(name, "there is no MultiKueueCluster of this name")
-            self._views[name] = link.ledger.view(self._clusters.problem(link))
-        return self._views[name]

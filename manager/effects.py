@@ -187,6 +187,7 @@ class EffectRunner:
             if self._state(uid).bound is None:
                 self._clusters.offer_void(uid, cluster)
             raise Ended(on.BindLost()) from None
+        self._copies.fresh[uid] = attempt
 
     async def _read_record(self, record: Record) -> None:
         """Before the quota of a decision is given to others: what stands in its way may be its own

@@ -106,6 +106,7 @@ class Ledger:
                     )
                     for r in queue.resources
                 },
+                queue.cohort,
             )
             for queue in status.cluster_queues
         }
@@ -178,6 +179,15 @@ class Ledger:
             self._put(uid, None)
         else:
             self._put(uid, replace(entry, ended=version))
+
+    def owes(self, uid: str) -> tuple[str, Usage] | None:
+        """What an offer, or its copy, still uses, and of which ClusterQueue; None if it is not
+        known (a copy that another manager offered).
+        """
+        entry = self._entries.get(uid)
+        if entry is None:
+            return None
+        return entry.queue, {} if entry.ended is not None else entry.usage
 
     def view(self, problem: str) -> ClusterView:
         """The cluster for the dispatcher; `problem` is '' when it takes new work."""

@@ -13,12 +13,15 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from federation.api.names import ActiveReason
+from manager.exposure import OpenOffers
 from manager.ledger import Judge, Ledger
 from manager.protocol import (
     Command,
+    CreateCopy,
     Health,
     News,
     Outcome,
+    Reply,
     Result,
     WorkerHandle,
     WorkerUnavailable,
@@ -31,7 +34,7 @@ BATCHES_IN_FLIGHT = 2
 BATCHES_APART_S = 0.03
 """Least time between two batches: under load it makes them larger, idle it costs nothing."""
 RESTART_PAUSE_S = 0.3
-_STOPPED = Outcome(Result.RETRY, "Stopped", "the link to the cluster was closed")
+_STOPPED = Outcome(Result.RETRY, "Stopped", "the link to the cluster was closed", reply=Reply.NONE)
 
 
 class ClusterLink:
@@ -43,8 +46,10 @@ class ClusterLink:
         handle: WorkerHandle,
         on_news: Callable[[ClusterLink, News], None],
         judge: Judge | None = None,
+        offers: OpenOffers | None = None,
     ) -> None:
         self.name = name
+        self.offers = offers or OpenOffers()
         self.ledger = Ledger(name, judge)
         self.health = Health()
         self.inventoried = asyncio.Event()
@@ -92,7 +97,8 @@ class ClusterLink:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
-                await self._flights.acquire()
+                if not await self._may_fly():
+                    continue
                 # What is asked for meanwhile goes along: see BATCHES_APART_S.
                 await asyncio.sleep(self._sent_at + BATCHES_APART_S - loop.time())
                 self._sent_at = loop.time()
@@ -100,18 +106,49 @@ class ClusterLink:
                 batch = [self._queue.popleft() for _ in range(size)]
                 tasks.create_task(self._fly(batch))
 
+    async def _may_fly(self) -> bool:
+        """Wait for a batch under way to end. While none does, offers are not kept waiting: none of
+        them was sent, so they can be made elsewhere.
+        """
+        try:
+            async with asyncio.timeout(self.offers.patience):
+                await self._flights.acquire()
+        except TimeoutError:
+            text = f"cluster {self.name} has not answered for {self.offers.patience:g} s"
+            unsent = Outcome(Result.RETRY, "NotAnswering", text, reply=Reply.UNSENT)
+            for command, future in self._queue:
+                if isinstance(command, CreateCopy):
+                    self._end(command, future, unsent)
+            self._queue = deque((c, f) for c, f in self._queue if not f.done())
+            return False
+        return True
+
+    def _end(self, command: Command, future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+        """Tell whoever waits for a command."""
+        made = outcome.result is not Result.RETRY or outcome.reply is Reply.NONE
+        if isinstance(command, CreateCopy) and not made:
+            unsent = outcome.reply is Reply.UNSENT
+            self.offers.not_made(command.local_uid, unsent=unsent)
+        if not future.done():
+            future.set_result(outcome)
+
     async def _fly(self, batch: list[tuple[Command, asyncio.Future[Outcome]]]) -> None:
+        flight = self.offers.departs()
+        for command, _ in batch:
+            if isinstance(command, CreateCopy):
+                self.offers.sent(command.local_uid)
         try:
             outcomes = await self._handle.apply([command for command, _ in batch])
         except WorkerUnavailable as error:
-            outcomes = [
-                Outcome(Result.RETRY, ActiveReason.WORKER_UNAVAILABLE.value, str(error))
-            ] * len(batch)
+            lost = Outcome(
+                Result.RETRY, ActiveReason.WORKER_UNAVAILABLE.value, str(error), reply=Reply.NONE
+            )
+            outcomes = [lost] * len(batch)
         finally:
+            self.offers.arrives(flight)
             self._flights.release()
-        for (_, future), outcome in zip(batch, outcomes, strict=True):
-            if not future.done():
-                future.set_result(outcome)
+        for (command, future), outcome in zip(batch, outcomes, strict=True):
+            self._end(command, future, outcome)
 
     async def _listen(self) -> None:
         instance, ack = "", -1

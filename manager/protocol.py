@@ -68,6 +68,16 @@ class Result(StrEnum):
     """Not done, or not known to be done: repeat it."""
 
 
+class Reply(StrEnum):
+    """Whether the API server of the cluster has said anything to a command."""
+
+    GIVEN = "given"
+    NONE = "none"
+    """No: it may have been carried out, or be carried out later."""
+    UNSENT = "unsent"
+    """It certainly was not asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The answer to one command."""
@@ -76,6 +86,7 @@ class Outcome:
     reason: str = ""
     message: str = ""
     remote: RemoteJob | None = None
+    reply: Reply = Reply.GIVEN
 
 
 @dataclass(frozen=True, slots=True)

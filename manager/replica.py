@@ -104,7 +104,7 @@ class Replica:
                 stack.push_async_callback(index.aclose)
                 manager = Manager(
                     client, index, runtime, origin, self._policies, self._timings,
-                    clamp_grace=self._settings.clamp_grace,
+                    clamp_grace=settings.clamp_grace, offers=settings.offers(),
                 )  # fmt: skip
                 manager.on_crash = exit_soon
                 self._manager = manager

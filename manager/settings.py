@@ -11,6 +11,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from federation.core.election import ElectionTimes
+from federation.core.exposure import OfferLimits
 from federation.core.failover import PROFILES, Timings
 
 
@@ -62,6 +63,21 @@ class ManagerSettings(BaseSettings):
     """L_M: silence after which jobs run elsewhere."""
     recover_s: float | None = None
     """For how long a cluster has to be well before it gets new work again."""
+
+    offer_patience_s: float = 2.0
+    """A cluster that has not answered an offer for as long gets no others until it does."""
+    offers_first: int = 8
+    """How many offers may be open to a cluster that has answered none within that time. One that
+    answers may have as many more open as it answered within that time."""
+    offers_most: int = 32
+    """How many offers may be open to one cluster at once, however fast it answers."""
+
+    def offers(self) -> OfferLimits:
+        """How many offers may be open. Raises ValueError where that makes no sense."""
+        limits = OfferLimits(self.offer_patience_s, self.offers_first, self.offers_most)
+        if problem := limits.problem():
+            raise ValueError(f"the settings of offers do not fit together: {problem}")
+        return limits
 
     def election(self) -> ElectionTimes:
         """The times of leadership. Raises ValueError, with the numbers, where they do not fit."""

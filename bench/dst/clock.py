@@ -60,8 +60,9 @@ class _Jump:
             raise RuntimeError("everything waits, and nothing will ever happen")
         self._loop.now += max(timeout, STEP_S)
         self._loop.rounds += 1
-        if self._loop.rounds > MOST_ROUNDS:
-            raise Spinning(f"{MOST_ROUNDS} rounds of the loop within {self._loop.now:.0f} s")
+        if self._loop.rounds > self._loop.most_rounds:
+            most = self._loop.most_rounds
+            raise Spinning(f"{most} rounds of the loop within {self._loop.now:.0f} s")
         return []
 
     def close(self) -> None:
@@ -86,6 +87,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.now = 0.0
         self.rounds = 0
+        self.most_rounds = MOST_ROUNDS
         self._selector = _Jump(self)
         numbers = itertools.count()
         self.set_task_factory(

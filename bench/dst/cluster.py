@@ -16,7 +16,7 @@ from bench.dst.clock import EPOCH, VirtualLoop
 from bench.dst.truth import Run, Traits, Truth
 from federation.api.names import FEDQ_NAMESPACE, Mirror
 from federation.api.policies.jobs import EPOCH_CONFIG_MAP
-from federation.edge.resources import CONFIGMAPS, JOBS, Resource
+from federation.edge.resources import CONFIGMAPS, JOBS, WORKER_REPORTS, WORKLOADS, Resource
 from federation.jobs import batch_job
 from federation.jobs.mirror import mirrored_epoch
 from tests.fakes.kube_api import FakeKube
@@ -233,7 +233,9 @@ class Cluster:
         self.loop.later(self.truth.traits[pods.run.local_uid].exits, self._gone, uid)
 
     def _gone(self, uid: str) -> None:
-        pods = self._pods.pop(uid)
+        pods = self._pods.pop(uid, None)
+        if pods is None:  # they perished meanwhile
+            return
         if pods.run is not None and not pods.done:
             self.truth.end(pods.run, self.loop.now)
         for key, job in self._cache.items():
@@ -260,6 +262,23 @@ class Cluster:
             if live is not None and doomed(self.truth.traits[live.local_uid]):
                 pods.killed = True
                 self._stop(uid)
+
+    def perish(self) -> None:
+        """All machines are gone, and what was stored of the work; another one is set up in place
+        of the cluster.
+        """
+        for pods in self._pods.values():
+            if pods.run is not None and not pods.done:
+                self.truth.end(pods.run, self.loop.now)
+        self._pods.clear()
+        for resource in (JOBS, WORKLOADS, WORKER_REPORTS, CONFIGMAPS):
+            for namespace, name in list(self.fake.objects.data.get(resource, {})):
+                body = {"metadata": {"finalizers": None}}
+                self.fake.merge(resource, name, body, namespace)
+                if (namespace, name) in self.fake.objects.data[resource]:
+                    self.fake.delete(resource, name, namespace)
+        self.fake.compact()
+        self.fake.drop_watches()
 
     def _stamp(self) -> str:
         moment = datetime.fromtimestamp(EPOCH + self.loop.now, UTC)

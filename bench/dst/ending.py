@@ -25,7 +25,7 @@ def end_checks(world: World) -> None:
     """Violations that show at the end."""
     _check_jobs(world)
     _check_copies(world)
-    manager = world.manager.manager
+    manager = world.leader
     if manager is None:
         return
     held = usage(world.home, world.truth)

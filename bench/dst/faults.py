@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from bench.dst.programs import Program
+from bench.dst.programs import ELECTION, Program
 from bench.dst.world import World
-from federation.api.names import Order
+from federation.api.names import FEDQ_NAMESPACE, FENCED, Mirror, Order
 from federation.api.orders import GRACEFUL, NOW
 from federation.core.failover import Tier
-from federation.edge.resources import MULTIKUEUE_CLUSTERS
+from federation.edge.resources import LEASES, MULTIKUEUE_CLUSTERS
 from tests.fakes.links import Link
 
 LONGEST_S = 240.0
@@ -45,6 +45,7 @@ class Faults:
             (1, self.expired),
             (1, self.order),
             (1, self.leave),
+            (2, self.perish),
         ]
 
     def plan(self, count: int) -> None:
@@ -87,7 +88,7 @@ class Faults:
 
     def crash_manager(self, now: float, lasts: float) -> str:
         """Killed after some more writes, maybe several times."""
-        return self._crash(self.world.manager, min(lasts, 60))
+        return self._crash(self.rng.choice(self.world.managers), min(lasts, 60))
 
     def crash_agent(self, now: float, lasts: float) -> str:
         """The same of an agent."""
@@ -138,7 +139,7 @@ class Faults:
     def cut_manager(self, now: float, lasts: float) -> str:
         """The manager does not reach a cluster; its agent reaches the management cluster."""
         name = self._cluster()
-        return self._cut([self.world.manager.links[name]], lasts, f"manager-{name}")
+        return self._cut(self.world.links_of_managers(name), lasts, f"manager-{name}")
 
     def cut_lease(self, now: float, lasts: float) -> str:
         """An agent does not reach the management cluster; the manager reaches its cluster."""
@@ -148,17 +149,17 @@ class Faults:
     def isolate(self, now: float, lasts: float) -> str:
         """A cluster is cut off altogether."""
         name = self._cluster()
-        links = [self.world.manager.links[name], self.world.agents[name].links["lease"]]
+        links = [*self.world.links_of_managers(name), self.world.agents[name].links["lease"]]
         return self._cut(links, lasts, f"cluster {name}")
 
     def home_away(self, now: float, lasts: float) -> str:
         """The management API server does not answer anybody."""
-        links = [self.world.manager.links[""]]
+        links = self.world.links_of_managers("", ELECTION)
         links += [agent.links["lease"] for agent in self.world.agents.values()]
         return self._cut(links, lasts, "management cluster")
 
     def _some_link(self) -> tuple[str, Link]:
-        program = self.rng.choice([self.world.manager, *self.world.programs])
+        program = self.rng.choice([self.world.managers[0], *self.world.programs])
         name = self.rng.choice(sorted(program.links))
         return f"{program.host.name} to {name or 'home'}", program.links[name]
 
@@ -234,11 +235,13 @@ class Faults:
     def expired(self, now: float, lasts: float) -> str:
         """The manager's credentials for a cluster are not valid any more."""
         name = self._cluster()
-        link = self.world.manager.links[name]
-        link.refuse, link.refuse_rate = (401, 403), 1.0
+        links = self.world.links_of_managers(name)
+        for link in links:
+            link.refuse, link.refuse_rate = (401, 403), 1.0
 
         def end() -> None:
-            link.refuse_rate = 0.0
+            for link in links:
+                link.refuse_rate = 0.0
 
         self._after(lasts, end, f"credentials for {name}")
         return f"credentials for {name} expired"
@@ -267,6 +270,37 @@ class Faults:
         home.delete(MULTIKUEUE_CLUSTERS, name)
         self._after(lasts, lambda: self.world.join(name), f"{name} is away")
         return f"{name} leaves"
+
+    def perish(self, now: float, lasts: float) -> str:
+        """A cluster burns down; a new one takes its place. Somebody may confirm that it is dead,
+        once it is fenced: `fedq cluster fence confirm`.
+        """
+        name = self._cluster()
+        agent = self.world.agents[name]
+        links = [*self.world.links_of_managers(name), agent.links["lease"]]
+        if agent.task is None or not all(link.to_server for link in links):
+            return f"{name} is in trouble already"
+        self._cut(links, lasts, f"{name} is gone")
+        agent.kill(lasts)
+        agent.note.text = None
+        self.world.clusters[name].perish()
+        if self.rng.random() < 0.7:
+            self.world.loop.later(self.rng.uniform(1, 120), self._confirm, name)
+        return f"{name} burns down"
+
+    def _confirm(self, name: str) -> None:
+        key = (FEDQ_NAMESPACE, name)
+        lease = self.world.home.objects.data.get(LEASES, {}).get(key)
+        links = self.world.links_of_managers(name)
+        if lease is None or all(link.to_server for link in links):
+            return
+        if lease["spec"].get("holderIdentity") != FENCED:
+            self.world.loop.later(5, self._confirm, name)
+            return
+        epoch = lease["metadata"]["annotations"][Mirror.EPOCH.value]
+        self._annotate(name, Order.FENCE_CONFIRMED, epoch)
+        self.world.records.reached["confirmed"] += 1
+        self.world.note("people", f"{name} is confirmed dead below epoch {epoch}")
 
     # Redis
 

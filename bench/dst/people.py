@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from bench.dst.truth import Traits, Truth
-from federation.api.names import KUEUE_API, Label, Option
+from federation.api.names import KUEUE_API, Label, Option, Order
 from federation.edge.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -60,17 +60,15 @@ class People:
     def __init__(self, home: FakeKube, truth: Truth, rng: random.Random) -> None:
         self.home, self.truth, self.rng = home, truth, rng
         self.uids: dict[str, str] = {}
-        self.small = False
-        """Whether every job is of the same size, so that whoever leaves makes room for another."""
 
     def submit(self, number: int) -> str:
         """Create a Job; its name."""
         rng, name = self.rng, f"j{number:02}"
-        pods = 1 if self.small else rng.choice((1, 1, 1, 2))
+        pods = rng.choice((1, 1, 1, 2))
         policy = rng.choice(("stop", "stop", "stop", "stop", "keep", "duplicate-ok"))
         traits = Traits(
             name,
-            1 if self.small else rng.choice((1, 1, 2)),
+            rng.choice((1, 1, 2)),
             rng.choice((rng.uniform(2, 20), rng.uniform(20, 200), rng.uniform(100, 300))),
             rng.choice(("Complete",) * 7 + ("Failed",)),
             rng.choice((0.2, rng.uniform(0, 20), rng.uniform(20, GRACE_S))),
@@ -78,11 +76,15 @@ class People:
             rng.choice((None, 60.0)) if policy == "keep" else None,
             retries=number % 3 != 0,
         )
+        return self.create(traits, pods)
+
+    def create(self, traits: Traits, pods: int) -> str:
+        """Create such a Job; its name."""
         made = self.home.create(JOBS, self._manifest(traits, pods))
         uid = made["metadata"]["uid"]
-        self.uids[name] = uid
+        self.uids[traits.name] = uid
         self.truth.traits[uid] = traits
-        return name
+        return traits.name
 
     def _manifest(self, traits: Traits, pods: int) -> Json:
         rng = self.rng
@@ -148,6 +150,14 @@ class People:
             key = found["metadata"]["name"]
             self.home.merge(WORKLOADS, key, {"spec": {"active": active}}, NAMESPACE)
         return name
+
+    def move(self, name: str, cluster: str) -> str:
+        """An operator orders that a Job runs on a cluster."""
+        if (found := self.workload(name)) is not None:
+            notes = {Order.MOVE_TO.value: cluster}
+            key = found["metadata"]["name"]
+            self.home.merge(WORKLOADS, key, {"metadata": {"annotations": notes}}, NAMESPACE)
+        return f"{name} to {cluster}"
 
     def unsuspend(self, name: str) -> str:
         """Somebody starts a Job past the queue."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,10 @@ from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
+from manager.election import Election, LeadershipLost
 from manager.local_runtime import TaskHandle
 from manager.protocol import ClusterSpec, WorkerHandle
+from manager.runtime import SupervisedRuntime
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.links import Link
 from worker_agent.__main__ import run as run_agent
@@ -28,6 +31,7 @@ from worker_agent.settings import AgentSettings
 from worker_agent.state import Settings
 
 ORIGIN = "origin"
+ELECTION = "election"
 Json = dict[str, Any]
 
 
@@ -94,8 +98,8 @@ class Program:
 
 
 class ManagerProgram(Program):
-    """The manager, with the workers of its clusters in process. Worker `a` is link `a`, the
-    management cluster is link ''.
+    """A replica of the manager, with the workers of its clusters in process. Worker `a` is link
+    `a`, the management cluster is link '', and ELECTION leads there too, with a client of its own.
     """
 
     def __init__(
@@ -104,16 +108,40 @@ class ManagerProgram(Program):
         super().__init__(*rest)
         self.index, self.policies, self.timings = index, policies, timings
         self.manager: Manager | None = None
+        """What it runs while it leads."""
 
     async def main(self, links: dict[str, Link]) -> None:
-        """See Program."""
+        """See Program. Who has lost the Lease ends in reality, and stands by in its next life."""
+        for term in itertools.count(1):
+            client = _client(links[ELECTION], "home")
+            identity = f"{self.host.name}/{self.lives}/{term}"
+            election = Election(client, identity, clock=self.loop.time)
+            await election.lead()
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(election.keep())
+                    tasks.create_task(self._manage(links, election))
+            except* LeadershipLost:
+                pass
+            finally:
+                self.manager = None
+                await election.resign()
+
+    async def _manage(self, links: dict[str, Link], election: Election) -> None:
+        def halted() -> str:
+            return "" if election.may_act() else "this manager does not lead at the moment"
+
         client = _client(links[""], "home")
-        runtime = SimRuntime(links)
+        client.halted = halted
+        workers = SimRuntime(links)
+        runtime = SupervisedRuntime(None, workers, halted=halted, clock=self.loop.time)
         self.manager = Manager(client, self.index, runtime, ORIGIN, self.policies, self.timings)
         try:
-            await self.manager.run()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(runtime.run())
+                tasks.create_task(self.manager.run())
         finally:
-            await runtime.aclose()
+            await workers.aclose()
 
 
 class SimRuntime:
@@ -194,4 +222,4 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
-__all__ = ["HOST", "AgentProgram", "ManagerProgram", "Program", "link_to"]
+__all__ = ["ELECTION", "HOST", "AgentProgram", "ManagerProgram", "Program", "link_to"]

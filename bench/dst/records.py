@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from bench.dst.truth import Truth
+from bench.dst.truth import Run, Truth
 from federation.api import record as records
 from federation.api.names import FENCED, ConditionType
 from federation.edge.resources import JOBS, LEASES, WORKLOADS
@@ -33,6 +34,9 @@ class RecordWatch:
         self.reached: Counter[str] = Counter()
         """What happened, and how often: a run that reaches nothing proves nothing."""
         self._seen = 0
+        self._held: dict[str, Held] = {}
+        self._sum = 0
+        truth.on_end = self._ended
         home.objects.listeners.append(self._look)
 
     def _look(self) -> None:
@@ -50,6 +54,8 @@ class RecordWatch:
 
     def _workload(self, change: Change) -> None:
         if change.new is None:
+            assert change.old is not None
+            self._quota(records.owner_uid(change.old), None)
             return
         uid, record = records.owner_uid(change.new), records.read_record(change.new)
         before = records.read_record(change.old) if change.old else None
@@ -67,13 +73,22 @@ class RecordWatch:
             self.reached["adopted"] += record.binding.epoch > before.binding.epoch
         if before is not None and before.finished and not record.finished:
             self.violate("finished-once", f"{record.key} is not finished any more")
-        if record.admission is not None and (before is None or before.admission is None):
-            self._quota()
+        self._quota(uid, held(change.new, self.truth))
 
-    def _quota(self) -> None:
-        used = usage(self.home, self.truth)
-        if sum(used.values()) > sum(self.quotas.values()):
-            self.violate("quota", f"{used} of {self.quotas} are reserved")
+    def _quota(self, uid: str, now: Held | None) -> None:
+        """Count what a record holds now."""
+        before = self._held.pop(uid, None)
+        if now is not None:
+            self._held[uid] = now
+        more = (now.amount if now else 0) - (before.amount if before else 0)
+        self._sum += more
+        if more > 0 and self._sum > sum(self.quotas.values()):
+            self.violate("quota", f"{self._sum} of {self.quotas} are reserved")
+
+    def _ended(self, run: Run) -> None:
+        found = self._held.get(run.local_uid)
+        if found is not None and found.attempt == run.attempt:
+            self._quota(run.local_uid, None)
 
     def _job(self, old: Json | None, new: Json) -> None:
         before = batch_job.finished((old or {}).get("status") or {})
@@ -83,25 +98,37 @@ class RecordWatch:
         name, uid = new["metadata"]["name"], new["metadata"]["uid"]
         if before:
             self.violate("finished-once", f"{name} was {before} and is {after or 'not'}")
-        elif not any(run.outcome == after for run in self.truth.runs if run.local_uid == uid):
+        elif not any(run.outcome == after for run in self.truth.ended.get(uid, ())):
             self.violate("finished-once", f"{name} is {after}, but no run of it ended so")
 
 
-def usage(home: FakeKube, truth: Truth) -> dict[str, int]:
-    """What the records hold: the sum of what is bound, by ClusterQueue. Quota is free again once
-    the pods have ended, before the record says so.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a record holds of the quota of a ClusterQueue."""
+
+    queue: str
+    attempt: int
+    amount: int
+
+
+def held(workload: Json, truth: Truth) -> Held | None:
+    """What a Workload holds. Quota is free again once the pods have ended, before the record says
+    so.
     """
-    used: dict[str, int] = {}
-    ended = {(run.local_uid, run.attempt) for run in truth.runs if run.outcome}
+    if not records.is_true(workload.get("status") or {}, ConditionType.QUOTA_RESERVED):
+        return None
+    uid, record = records.owner_uid(workload), records.read_record(workload)
+    over = any(run.attempt == record.attempt for run in truth.ended.get(uid, ()))
+    if record.finished or over or record.admission is None:
+        return None
+    admission = record.admission
+    return Held(admission.cluster_queue, record.attempt, sum(admission.usage().values()))
+
+
+def usage(home: FakeKube, truth: Truth) -> Counter[str]:
+    """The sum of what is held, by ClusterQueue."""
+    used = Counter[str]()
     for obj in home.objects.data.get(WORKLOADS, {}).values():
-        status = obj.get("status") or {}
-        if not records.is_true(status, ConditionType.QUOTA_RESERVED):
-            continue
-        record = records.read_record(obj)
-        over = (records.owner_uid(obj), record.attempt) in ended
-        if record.finished or over or record.admission is None:
-            continue
-        amount = sum(record.admission.usage().values())
-        queue = record.admission.cluster_queue
-        used[queue] = used.get(queue, 0) + amount
+        if (found := held(obj, truth)) is not None:
+            used[found.queue] += found.amount
     return used

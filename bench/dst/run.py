@@ -6,7 +6,7 @@ import asyncio
 import gc
 import random
 from collections import Counter
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,22 +65,29 @@ def run_seed(
     try:
         with deterministic(loop, seed):
             world = World(loop, seed, traced=traced)
-            _configure_log(world)
             prepare(world)
-            try:
-                loop.run_until_complete(_live(world, seed, plan))
-            except Spinning as error:
-                world.violate("spins", str(error))
-            finally:
-                world.over, loop.rounds = True, 0
-                _stop(loop)
-                structlog.reset_defaults()
-        return Outcome(seed, world.violations, world.notes, loop.now, loop.rounds, _reached(world))
+            rounds = play(world, _live(world, seed, plan))
+        return Outcome(seed, world.violations, world.notes, loop.now, rounds, _reached(world))
     finally:
         loop.close()
         gc.collect()
         if collects:
             gc.enable()
+
+
+def play(world: World, story: Coroutine[Any, Any, None]) -> int:
+    """Let everything run until the story is over; the rounds that the loop took."""
+    _configure_log(world)
+    try:
+        world.loop.run_until_complete(story)
+    except Spinning as error:
+        world.violate("spins", str(error))
+    finally:
+        rounds, world.loop.rounds = world.loop.rounds, 0
+        world.over = True
+        _stop(world.loop)
+        structlog.reset_defaults()
+    return rounds
 
 
 def _reached(world: World) -> Counter[str]:
@@ -147,6 +154,9 @@ def _plan_edits(world: World, rng: random.Random, name: str, at: float) -> None:
         later(start + pause, "activate", lambda: people.switch(name, True))
     elif draw < 0.22:
         later(rng.uniform(0, 60), "unsuspend", lambda: people.unsuspend(name))
+    elif draw < 0.30:
+        target = rng.choice(world.names)
+        later(rng.uniform(10, 200), "move", lambda: people.move(name, target))
 
 
 def _stop(loop: VirtualLoop) -> None:

@@ -6,6 +6,7 @@ Times are true time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -53,6 +54,12 @@ class Truth:
     traits: dict[str, Traits] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     live: dict[str, list[Run]] = field(default_factory=dict)
+    used: Counter[str] = field(default_factory=Counter)
+    """What runs on each cluster."""
+    ended: dict[str, list[Run]] = field(default_factory=dict)
+    """The runs of each job that ended by themselves."""
+    on_end: Callable[[Run], None] = lambda run: None
+    """Hears of runs that ended by themselves."""
 
     def begin(self, run: Run) -> None:
         """The containers of a copy start."""
@@ -67,9 +74,8 @@ class Truth:
                 )
         others.append(run)
         self.runs.append(run)
-        used = sum(
-            r.amount for runs in self.live.values() for r in runs if r.cluster == run.cluster
-        )
+        self.used[run.cluster] += run.amount
+        used = self.used[run.cluster]
         if used > self.quotas[run.cluster]:
             self.violate("quota", f"{used} of {self.quotas[run.cluster]} run on {run.cluster}")
 
@@ -77,3 +83,7 @@ class Truth:
         """The last container of a copy is gone."""
         run.end, run.outcome = now, outcome
         self.live[run.local_uid].remove(run)
+        self.used[run.cluster] -= run.amount
+        if outcome:
+            self.ended.setdefault(run.local_uid, []).append(run)
+            self.on_end(run)

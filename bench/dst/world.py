@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -14,13 +15,14 @@ from bench.dst.cluster import Cluster
 from bench.dst.guard import Guard
 from bench.dst.index import ShakyIndex
 from bench.dst.people import People
-from bench.dst.programs import AgentProgram, ManagerProgram, Program, link_to
+from bench.dst.programs import ELECTION, AgentProgram, ManagerProgram, Program, link_to
 from bench.dst.records import RecordWatch
 from bench.dst.truth import Truth
 from federation.api.names import FEDQ_NAMESPACE
-from federation.core.failover import DEFAULT, FAST, Tier
+from federation.core.failover import DEFAULT, FAST, Tier, Timings
 from federation.core.policies import Policies
 from federation.edge.resources import MULTIKUEUE_CLUSTERS, SECRETS
+from manager.app import Manager
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.links import Link
 
@@ -29,10 +31,41 @@ RATE = 1e-3
 """The bound on the error of a clock's rate, as the protocol assumes it."""
 
 
-class World:
-    """`seed` decides everything. `notes` is the log if `traced`."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What there is: `quotas` of the ClusterQueues on the management cluster, and `rooms`, the same
+    for each worker cluster.
+    """
 
-    def __init__(self, loop: VirtualLoop, seed: int, *, traced: bool = False) -> None:
+    quotas: dict[str, int]
+    rooms: tuple[dict[str, int], ...]
+    preemption: str
+    strategy: str
+    tier: Literal[Tier.AGENT, Tier.GUARD]
+    timings: Timings
+    managers: int = 1
+
+
+def drawn(rng: random.Random) -> Shape:
+    """The small federation of a seed."""
+    count = rng.choice((2, 3, 3, 4))
+    return Shape(
+        {name: rng.choice((3, 4, 6)) for name in people.QUEUES},
+        tuple({name: rng.choice((2, 3)) for name in people.QUEUES} for _ in range(count)),
+        rng.choice(("Never", "LowerPriority")),
+        rng.choice(("StrictFIFO", "BestEffortFIFO")),
+        rng.choice((Tier.AGENT, Tier.GUARD)),
+        rng.choice((FAST, FAST, FAST, DEFAULT)),
+        rng.choice((1, 2)),
+    )
+
+
+class World:
+    """`seed` decides everything, `shape` apart if it is given. `notes` is the log if `traced`."""
+
+    def __init__(
+        self, loop: VirtualLoop, seed: int, *, traced: bool = False, shape: Shape | None = None
+    ) -> None:
         self.loop, self.traced = loop, traced
         self.rng = rng = random.Random(f"world-{seed}")
         self.notes: list[str] = []
@@ -45,30 +78,24 @@ class World:
             clock=lambda: datetime.fromtimestamp(EPOCH + loop.now, UTC),
             namespaces=("default", people.NAMESPACE, FEDQ_NAMESPACE),
         )
-        preemption = rng.choice(("Never", "LowerPriority"))
-        strategy = rng.choice(("StrictFIFO", "BestEffortFIFO"))
-        self.quotas = {name: rng.choice((3, 4, 6)) for name in people.QUEUES}
-        people.queues(self.home, self.quotas, preemption, strategy)
-        self.names = [f"w{n}" for n in range(rng.choice((2, 3, 3, 4)))]
+        shape = shape or drawn(rng)
+        self.quotas, self.tier, self.timings = shape.quotas, shape.tier, shape.timings
+        people.queues(self.home, self.quotas, shape.preemption, shape.strategy)
+        self.names = [f"w{n}" for n in range(len(shape.rooms))]
         self.clusters: dict[str, Cluster] = {}
-        for name in self.names:
-            self._cluster(name, preemption, strategy)
-        self.tier: Literal[Tier.AGENT, Tier.GUARD] = rng.choice((Tier.AGENT, Tier.GUARD))
-        self.timings = rng.choice((FAST, FAST, FAST, DEFAULT))
+        for name, room in zip(self.names, shape.rooms, strict=True):
+            self._cluster(name, room, shape)
         self.index = ShakyIndex(random.Random(rng.getrandbits(64)))
-        self.manager = self._manager()
+        self.managers = [self._manager(f"manager-{n}") for n in range(shape.managers)]
         self.agents = {name: self._agent(name) for name in self.names}
         self.people = People(self.home, self.truth, random.Random(rng.getrandbits(64)))
-        # A job that makes room by quota and then fits on no cluster makes room again and again.
-        self.people.small = preemption != "Never"
         self.records = RecordWatch(self.home, self.quotas, self.truth, self.violate)
         loop.later(BOOKMARK_S, self._bookmark)
 
-    def _cluster(self, name: str, preemption: str, strategy: str) -> None:
+    def _cluster(self, name: str, room: dict[str, int], shape: Shape) -> None:
         cluster = Cluster(name, self.loop, self.truth, random.Random(self.rng.getrandbits(64)))
-        amounts = {queue: self.rng.choice((2, 3)) for queue in people.QUEUES}
-        people.queues(cluster.fake, amounts, preemption, strategy)
-        self.truth.quotas[name] = sum(amounts.values())
+        people.queues(cluster.fake, room, shape.preemption, shape.strategy)
+        self.truth.quotas[name] = sum(room.values())
         self.clusters[name] = cluster
         meta = {"name": name, "namespace": FEDQ_NAMESPACE}
         secret = {"kubeconfig": base64.b64encode(b"x").decode()}
@@ -80,17 +107,12 @@ class World:
         source = {"clusterSource": {"kubeConfig": {"location": name, "locationType": "Secret"}}}
         self.home.create(MULTIKUEUE_CLUSTERS, people.custom("MultiKueueCluster", name, source))
 
-    def _manager(self) -> ManagerProgram:
-        links = {name: self._link(c.fake, f"manager-{name}") for name, c in self.clusters.items()}
-        links[""] = self._link(self.home, "manager-home")
+    def _manager(self, own: str) -> ManagerProgram:
+        links = {name: self._link(c.fake, f"{own}-{name}") for name, c in self.clusters.items()}
+        links[""] = self._link(self.home, f"{own}-home")
+        links[ELECTION] = self._link(self.home, f"{own}-election")
         return ManagerProgram(
-            self.index,
-            Policies(),
-            self.timings,
-            self.loop,
-            self.host("manager"),
-            links,
-            self._crashed,
+            self.index, Policies(), self.timings, self.loop, self.host(own), links, self._crashed
         )
 
     def _agent(self, name: str) -> AgentProgram:
@@ -116,8 +138,17 @@ class World:
 
     @property
     def programs(self) -> list[Program]:
-        """The manager and the agents."""
-        return [self.manager, *self.agents.values()]
+        """The managers and the agents."""
+        return [*self.managers, *self.agents.values()]
+
+    @property
+    def leader(self) -> Manager | None:
+        """The manager that leads, if one does."""
+        return next((m.manager for m in self.managers if m.manager is not None), None)
+
+    def links_of_managers(self, *servers: str) -> list[Link]:
+        """Their connections to some servers: clusters, '' or ELECTION."""
+        return [manager.links[server] for manager in self.managers for server in servers]
 
     def start(self) -> None:
         """Start all programs, some earlier than others."""

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from federation.core.assignment import Assignment, Mode, Tried
 from federation.core.dispatch import Choice, NoCluster
+from federation.core.making_room import Bar, Ground
 from federation.core.matching import selects
 from federation.core.nomination import Nominee, nominate
 from federation.core.order import in_order
@@ -70,13 +71,16 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Evict the victims; it is admitted in a later cycle, when their quota is free."""
+    """Evict the victims; it is admitted in a later cycle, when their quota is free. `choice` is
+    the cluster that takes it then, on the manager.
+    """
 
     item: Pending
     victims: tuple[Victim, ...]
     reason: Reason
     message: str
     assignment: Assignment
+    choice: Choice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +105,27 @@ NO_LONGER_FITS = "Workload no longer fits after processing another workload"
 OVERLAPS = "Workload has overlapping preemption targets with another workload"
 
 
+_NO_GROUND = Ground()
+
+
 def run_cycle(
     heads: Iterable[Pending],
     snapshot: Snapshot,
     place: Place | None = None,
     tried: Mapping[str, Tried] | None = None,
+    ground: Ground = _NO_GROUND,
 ) -> list[Decision]:
     """Decide on the given heads, one of each queue. Decisions come in the order they were made.
 
-    `tried` has, by UID, where the search for flavors starts.
+    `tried` has, by UID, where the search for flavors starts; `ground` is what has to be known
+    before anybody is evicted.
     """
-    cycle = _Cycle(snapshot, place)
+    cycle = _Cycle(snapshot, place, ground)
     nominees = []
     pristine = replace(snapshot, pools={})
     for item in heads:
-        found = cycle.problem(item) or nominate(item, pristine, (tried or {}).get(item.uid, ()))
+        start = (tried or {}).get(item.uid, ())
+        found = cycle.problem(item) or nominate(item, pristine, start, sites=ground.sites)
         if isinstance(found, Wait):
             cycle.decisions.append(found)
         else:
@@ -132,6 +142,7 @@ def run_cycle(
 class _Cycle:
     snapshot: Snapshot
     place: Place | None
+    ground: Ground
     decisions: list[Decision] = field(default_factory=list)
     charged: list[tuple[QuotaNode, Usage]] = field(default_factory=list)
     placed: list[Admission] = field(default_factory=list)
@@ -182,6 +193,9 @@ class _Cycle:
             return self._wait(nominee, assignment.reason, assignment.explanation(), Requeue.NO_FIT)
         if assignment.mode is Mode.PREEMPT and not nominee.victims:
             return self._without_candidates(nominee)
+        if bar := self._barred(nominee):
+            wait = self._wait(nominee, Reason.WAITING_FOR_QUOTA, bar.text, Requeue.NO_CLUSTER)
+            return replace(wait, retry_at=bar.until)
         if assignment.mode is Mode.PREEMPT and item.preemption_gated:
             text = "it would preempt other workloads, and its preemption gate is closed"
             wait = self._wait(nominee, Reason.WAITING_FOR_QUOTA, text, Requeue.GATED)
@@ -203,7 +217,21 @@ class _Cycle:
                 return self._skip(nominee, NO_LONGER_FITS)
         if nominee.assignment.mode is Mode.FIT:
             return self._admit(nominee)
+        if not self._has_cluster(nominee):  # others of this cycle took it
+            nominee = self._nominate_again(nominee)
+            if not nominee.victims or not self._has_cluster(nominee):
+                return self._skip(nominee, NO_LONGER_FITS)
         return self._preempt(nominee)
+
+    def _has_cluster(self, nominee: Nominee) -> bool:
+        """Whether its cluster takes it when all that leave have left."""
+        sites, choice = self.ground.sites, nominee.plan.choice
+        if sites is None or choice is None:
+            return True
+        with self.snapshot.without(self._leaving(nominee)):
+            away, admission = self.snapshot.away, nominee.assignment.admission
+            found = sites.choose(nominee.item, admission, away, (choice.cluster,))
+            return isinstance(found, Choice)
 
     def _overlaps(self, nominee: Nominee) -> bool:
         return any(victim.holder.uid in self.preempted for victim in nominee.victims)
@@ -216,7 +244,12 @@ class _Cycle:
             for resource, flavor in pods.flavors.items()
         }
         with self.snapshot.without(self._gone(nominee.node)):
-            return nominate(nominee.item, self.snapshot, (), pinned)
+            return nominate(nominee.item, self.snapshot, (), pinned, self.ground.sites)
+
+    def _barred(self, nominee: Nominee) -> Bar | None:
+        """What forbids it to evict more than is being stopped anyway."""
+        fresh = any(not victim.holder.evicted for victim in nominee.victims)
+        return self.ground.barred.get(nominee.item.uid) if fresh else None
 
     def _gone(self, node: QuotaNode) -> list[Holder]:
         """Victims of this cycle that matter to a queue: those of its tree, if nothing else ties
@@ -256,7 +289,14 @@ class _Cycle:
             self.placed.append(nominee.assignment.admission)
 
     def _without_candidates(self, nominee: Nominee) -> Wait:
-        """It keeps what it could still get from those after it, unless it can reclaim anyway."""
+        """It keeps what it could still get from those after it, unless it can reclaim anyway, or
+        has no use for quota.
+        """
+        if (nowhere := nominee.plan.nowhere) is not None:
+            text = f"{nominee.assignment.explanation()}; preempting others would not help:"
+            text = f"{text} {nowhere.message()}"
+            wait = self._wait(nominee, Reason.WAITING_FOR_QUOTA, text, Requeue.NO_CLUSTER)
+            return replace(wait, retry_at=nowhere.retry_at)
         policy = self.snapshot.queues[nominee.node.name].preemption.reclaim
         if policy is not PreemptionPolicy.ANY:
             self._charge(nominee, _reserve(nominee))
@@ -288,6 +328,14 @@ class _Cycle:
         return Fit(item, admission, choice, nominee.assignment.tried)
 
     def _nowhere(self, nominee: Nominee, why: NoCluster | NoCards) -> Wait:
+        if nominee.item.uid in self.ground.stopping:
+            self._charge(nominee)  # its quota came free before the room that it was to have
+            return self._wait(
+                nominee,
+                Reason.WAITING_FOR_PREEMPTED_WORKLOADS,
+                f"its quota is free, but not yet all that is preempted for it: {why.message()}",
+                Requeue.PENDING_PREEMPTION,
+            )
         if isinstance(why, NoCards):
             reason, requeue = Reason.WAITING_FOR_CARDS, Requeue.NO_CARDS
         else:
@@ -303,12 +351,15 @@ class _Cycle:
     def _preempt(self, nominee: Nominee) -> Preempt:
         self.preempted |= {victim.holder.uid: victim.holder for victim in nominee.victims}
         self._charge(nominee)
+        choice, sites = nominee.plan.choice, self.ground.sites
+        if sites is not None and choice is not None:
+            sites.keep(nominee.item, choice, {victim.holder.uid for victim in nominee.victims})
         text = (
             f"{nominee.assignment.explanation()}. Pending the preemption of"
             f" {len(nominee.victims)} workload(s)"
         )
         reason = Reason.WAITING_FOR_PREEMPTED_WORKLOADS
-        return Preempt(nominee.item, tuple(nominee.victims), reason, text, nominee.assignment)
+        return Preempt(nominee.item, nominee.plan.victims, reason, text, nominee.assignment, choice)
 
 
 def _reserve(nominee: Nominee) -> Usage:

@@ -40,11 +40,14 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class WorkerQueue:
-    """A ClusterQueue of a worker cluster; flavors are in the queue's own order."""
+    """A ClusterQueue of a worker cluster; flavors are in the queue's own order. `cohort` is the one
+    that it is in there, '' for none.
+    """
 
     name: str
     active: bool
     amounts: Mapping[FlavorResource, Amount]
+    cohort: str = ""
 
     def flavors(self, resource: str) -> list[str]:
         """The flavors that offer `resource`, in order."""
@@ -58,7 +61,8 @@ class ClusterView:
     `problem` is empty when the cluster takes new work; else a sentence that says what is wrong.
     `pending` is what was offered to a ClusterQueue and is not in the report yet (negative where
     something ended that the report still counts). `cards` are its nodes with cards, None if the
-    cluster does not tell of them; `flavors` those of its flavors that choose nodes.
+    cluster does not tell of them; `flavors` those of its flavors that choose nodes. `room` is how
+    many more offers it may get before it answers others (None: any number).
     """
 
     name: str
@@ -68,6 +72,7 @@ class ClusterView:
     pending: Mapping[str, Usage] = field(default_factory=dict)
     cards: ReportedFleet | None = None
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
+    room: int | None = None
 
     def free(self, queue: str, key: FlavorResource) -> int:
         """Amount free for a new offer."""
@@ -192,6 +197,8 @@ def _borrows(cluster: ClusterView, choice: Choice) -> bool:
 def _fit(item: Pending, admission: Admission, cluster: ClusterView) -> Choice | str:
     if cluster.problem:
         return cluster.problem
+    if cluster.room is not None and cluster.room <= 0:
+        return "it has yet to answer as many offers as may be open at once"
     queue_name = cluster.local_queues.get((item.namespace, item.local_queue))
     if queue_name is None:
         return f"no LocalQueue {item.namespace}/{item.local_queue} there"

@@ -164,7 +164,7 @@ def _record_seen(state: JobState, record: Record | None, now: float) -> JobState
                 eviction=None,
                 cannot_start="",
             )
-            state = _remember(state, known, now)
+            state = _remember(state, known, record, now)
     else:
         state = replace(state, admission=None, choice=None, waits=("", ""), why=None, queued=False)
     if record is not None and record.life.evicted:
@@ -172,12 +172,17 @@ def _record_seen(state: JobState, record: Record | None, now: float) -> JobState
     return _note_running(state)
 
 
-def _remember(state: JobState, left: Record, now: float) -> JobState:
-    """A cluster that evicted the job by itself is not asked again at once."""
+def _remember(state: JobState, left: Record, record: Record | None, now: float) -> JobState:
+    """A cluster that evicted the job by itself, or gave no answer, is not asked again at once."""
     reason = Reason.EVICTED_ON_WORKER_CLUSTER
-    if left.binding is None or left.life.evicted != reason:
+    if left.binding is None:
         return state
-    return _refuse(state, left.binding.cluster, reason, left.evicted_message, now)
+    if left.life.evicted == reason:
+        return _refuse(state, left.binding.cluster, reason, left.evicted_message, now)
+    reason = Reason.WITHDRAWN_FROM_WORKER_CLUSTER
+    if record is not None and record.reason == reason:
+        return _refuse(state, left.binding.cluster, reason, "it gave no answer", now)
+    return state
 
 
 def _note_running(state: JobState) -> JobState:

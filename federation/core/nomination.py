@@ -9,12 +9,13 @@ from functools import partial
 from federation.core import fair_preemption, preemption
 from federation.core.assignment import Assignment, Grade, Mode, Tried
 from federation.core.flavors import Market, assign
+from federation.core.making_room import Making, Plan, Sites
 from federation.core.partial import search
 from federation.core.placement import place, places_now
 from federation.core.quota import QuotaNode
 from federation.core.snapshot import Snapshot
 from federation.core.types import FlavorResource, Pending, Usage
-from federation.core.victims import Need, Victim
+from federation.core.victims import Need, Placed, Victim
 
 
 @dataclass(slots=True)
@@ -24,7 +25,12 @@ class Nominee:
     item: Pending
     node: QuotaNode
     assignment: Assignment
-    victims: list[Victim]
+    plan: Plan
+
+    @property
+    def victims(self) -> Sequence[Victim]:
+        """Whom to evict for it."""
+        return self.plan.victims
 
     @property
     def usage(self) -> Usage:
@@ -42,9 +48,13 @@ def nominate(
     snapshot: Snapshot,
     tried: Tried = (),
     pinned: Mapping[tuple[str, str], str] | None = None,
+    sites: Sites | None = None,
 ) -> Nominee:
-    """Flavors and victims for a workload; fewer pods if it allows that and nothing else helps."""
-    return _Nomination(item, snapshot.tree.queues[item.cluster_queue], snapshot).run(tried, pinned)
+    """Flavors and victims for a workload; fewer pods if it allows that and nothing else helps.
+    With `sites`, victims only such that one of the clusters takes it when they have left.
+    """
+    node = snapshot.tree.queues[item.cluster_queue]
+    return _Nomination(item, node, snapshot, sites).run(tried, pinned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,7 @@ class _Nomination:
     item: Pending
     node: QuotaNode
     snapshot: Snapshot
+    sites: Sites | None = None
     known: dict[object, list[Victim]] = field(default_factory=dict)
 
     def run(self, tried: Tried, pinned: Mapping[tuple[str, str], str] | None) -> Nominee:
@@ -67,21 +78,20 @@ class _Nomination:
             self.simulate,
         )
 
-        def attempt(counts: Sequence[int] | None) -> tuple[Assignment, list[Victim]]:
+        def attempt(counts: Sequence[int] | None) -> Nominee:
             found = assign(item.pod_sets, market, counts=counts, tried=tried, pinned=pinned)
             found = place(found, item.pod_sets, snapshot.topologies)
-            return found, self.victims(found) if found.mode is Mode.PREEMPT else []
+            plan = self.plan(found) if found.mode is Mode.PREEMPT else Plan()
+            return Nominee(item, node, found, plan)
 
-        whole, victims = attempt(None)
-        if whole.mode is Mode.FIT or victims or not snapshot.rules.partial_admission:
-            return Nominee(item, node, whole, victims)
+        whole = attempt(None)
+        if _helps(whole) or not snapshot.rules.partial_admission:
+            return whole
 
-        def succeeds(counts: Sequence[int]) -> tuple[Assignment, list[Victim]] | None:
-            found, victims = attempt(counts)
-            return (found, victims) if found.mode is Mode.FIT or victims else None
+        def succeeds(counts: Sequence[int]) -> Nominee | None:
+            return found if _helps(found := attempt(counts)) else None
 
-        part = search(item.pod_sets, succeeds)
-        return Nominee(item, node, *part) if part else Nominee(item, node, whole, [])
+        return search(item.pod_sets, succeeds) or whole
 
     def simulate(self, fr: FlavorResource, amount: int) -> Grade:
         """Whether evicting somebody would give this quota."""
@@ -94,14 +104,24 @@ class _Nomination:
         own = any(victim.holder.cluster_queue == node.name for victim in victims)
         return Grade(Mode.PREEMPT if own else Mode.RECLAIM, level)
 
-    def victims(self, assignment: Assignment) -> list[Victim]:
+    def plan(self, assignment: Assignment) -> Plan:
         """Whom to evict for all of an assignment."""
-        item, topologies = self.item, self.snapshot.topologies
+        item, snapshot = self.item, self.snapshot
         need = Need(item, self.node, assignment.preempting, assignment.usage)
-        if not topologies:
-            return self.search(need)
-        places = partial(places_now, assignment, item.pod_sets, topologies)
-        return _find_victims(self.snapshot, replace(need, placed=places))
+        if snapshot.topologies:
+            places = partial(places_now, assignment, item.pod_sets, snapshot.topologies)
+            need = replace(need, placed=places)
+            found = _find_victims(snapshot, need)
+        else:
+            found = self.search(need)
+        if not found or self.sites is None:
+            return Plan(tuple(found))
+
+        def search_for(placed: Placed) -> list[Victim]:
+            both = replace(need, placed=lambda: need.placed() and placed())
+            return _find_victims(snapshot, both)
+
+        return Making(item, snapshot, self.sites, search_for).plan(assignment.admission, found)
 
     def search(self, need: Need) -> list[Victim]:
         """Victims by quota alone."""
@@ -109,6 +129,10 @@ class _Nomination:
         if key not in self.known:
             self.known[key] = _find_victims(self.snapshot, need)
         return self.known[key]
+
+
+def _helps(nominee: Nominee) -> bool:
+    return nominee.assignment.mode is Mode.FIT or bool(nominee.victims)
 
 
 def _find_victims(snapshot: Snapshot, need: Need) -> list[Victim]:

@@ -15,12 +15,14 @@ from typing import NamedTuple
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Requeue, Wait, run_cycle
 from federation.core.lines import Lines
+from federation.core.making_room import Sites
 from federation.core.matching import selects
 from federation.core.policies import QueueingStrategy, StopPolicy
 from federation.core.queueing import PendingIndex
 from federation.core.quota import QuotaTree
 from federation.core.searches import Searches
 from federation.core.snapshot import Snapshot
+from federation.core.tries import Tries
 from federation.core.turns import Turns
 from federation.core.types import Holder, Pending
 from federation.core.world import World, changed_queues, requoted_queues
@@ -35,7 +37,7 @@ _FOR_THE_SHAPE = frozenset(
 )
 
 
-class _Try(NamedTuple):
+class _Made(NamedTuple):
     """A decision; where its search for flavors went on, and after so many events."""
 
     decision: Decision
@@ -47,7 +49,7 @@ class Scheduler:
     """One per shard of queues. Times are seconds since the epoch, on the caller's clock."""
 
     def __init__(
-        self, index: PendingIndex, reactivation_s: float = REACTIVATION_S, depth: int = 16
+        self, index: PendingIndex, reactivation_s: float = REACTIVATION_S, depth: int = 1
     ) -> None:
         """`depth`: how many cycles may follow each other between two looks into the index, as long
         as all that they try is admitted.
@@ -70,6 +72,7 @@ class Scheduler:
         self.items = self._lines.items
         """All that waits, by UID."""
         self._searches = Searches()
+        self._tries = Tries(self._stops)
         self._dirty: set[str] = set()
         self._events = 0
         """How often something happened that asks for a cycle."""
@@ -175,6 +178,11 @@ class Scheduler:
         queue = self._queue_of.get(uid)
         return self._holders[queue][uid] if queue is not None else None
 
+    def _stops(self, uid: str) -> bool:
+        """Whether it holds quota that it is about to give back."""
+        holder = self.holder(uid)
+        return holder is not None and holder.evicted
+
     def _uncharge(self, holder: Holder) -> None:
         del self._holders[holder.cluster_queue][holder.uid]
         del self._queue_of[holder.uid]
@@ -203,6 +211,7 @@ class Scheduler:
             return
         self._lines.take_out(uid)
         self._searches.forget(uid)
+        self._tries.forget(uid)
         self._touch(item.cluster_queue)
         self.wake(item.cluster_queue, now)
 
@@ -307,8 +316,11 @@ class Scheduler:
 
     # Cycles
 
-    async def cycle(self, now: float, place: Place | None = None) -> list[Decision]:
-        """Try the first of every queue in which something changed since the last cycle.
+    async def cycle(
+        self, now: float, place: Place | None = None, sites: Sites | None = None
+    ) -> list[Decision]:
+        """Try the first of every queue in which something changed since the last cycle. With
+        `sites` nobody is evicted for a workload that none of the clusters takes then.
 
         Admitted workloads are charged and out of the queues when this returns; whoever cannot
         carry an admission out releases it and puts it back. `ready` tells whether to go on.
@@ -322,37 +334,41 @@ class Scheduler:
         names = [name for root in sorted(roots) for name in self._trees.get(root, ())]
         rounds = await self._lines.rounds(names, self.snapshot.usages, self._depth)
         try:
-            tries = self._run(rounds, place)
-            kept = set(map(id, await self._claimed([made.decision for made in tries])))
-            tries = [made for made in tries if id(made.decision) in kept]
-            for made in tries:
+            found = self._run(rounds, now, place, sites)
+            kept = set(map(id, await self._claimed([made.decision for made in found])))
+            found = [made for made in found if id(made.decision) in kept]
+            for made in found:
+                self._tries.note(made.decision, now)
                 if self._apply(made.decision, made.resumed, made.events):
                     self._touch(made.decision.item.cluster_queue)
         finally:
             self._give_back(now)
-        return [made.decision for made in tries]
+        return [made.decision for made in found]
 
-    def _run(self, rounds: list[list[Pending]], place: Place | None) -> list[_Try]:
+    def _run(
+        self, rounds: list[list[Pending]], now: float, place: Place | None, sites: Sites | None
+    ) -> list[_Made]:
         """A cycle, and those that follow as long as they admit all that they try: what else would
         be decided may not hold any more when the index has been asked.
         """
-        tries: list[_Try] = []
+        found: list[_Made] = []
         for number, heads in enumerate(rounds):
             cycle, events = self.cycles + (number > 0), self._events
             tried = {item.uid: self._searches.resumed(item, cycle) for item in heads}
-            decisions = run_cycle(heads, self.snapshot, place, tried)
+            ground = self._tries.ground(tried, sites, now)
+            decisions = run_cycle(heads, self.snapshot, place, tried, ground)
             fits = [made for made in decisions if isinstance(made, Fit)]
             if number and len(fits) < len(heads):
                 break
             self.cycles = cycle
             # What a cycle itself changes, its searches have not seen.
-            tries += [_Try(made, tried[made.item.uid], events) for made in decisions]
+            found += [_Made(made, tried[made.item.uid], events) for made in decisions]
             if len(fits) < len(heads) or number == len(rounds) - 1:
                 break
             for fit in fits:
                 self.hold(_holder(fit, pods_ready=not self._world.rules.block_admission))
                 self._tentative.add(fit.item.uid)
-        return tries
+        return found
 
     def _give_back(self, now: float) -> None:
         """What the index did not give out is charged to nobody."""

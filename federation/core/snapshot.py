@@ -40,16 +40,20 @@ class Snapshot:
     """Queues that take no part: their quota and usage count, but nobody there is a candidate."""
     gone: set[str] = field(default_factory=set)
     """UIDs of those whose leaving is assumed at the moment: they cannot leave once more."""
+    away: set[str] = field(default_factory=set)
+    """UIDs of all that were taken away to try something out, these and others."""
     pools: dict[object, list[Holder]] | None = None
     """While nothing is charged between two searches for victims, their candidates are kept."""
 
     def remove(self, holder: Holder) -> None:
         """Take away what a workload holds."""
+        self.away.add(holder.uid)
         self.tree.queues[holder.cluster_queue].remove_all(holder.usage)
         self.leave_places(holder.admission)
 
     def restore(self, holder: Holder) -> None:
         """Undo `remove`."""
+        self.away.discard(holder.uid)
         self.tree.queues[holder.cluster_queue].add_all(holder.usage)
         self.take_places(holder.admission)
 

@@ -51,9 +51,12 @@ class ApiError(Exception):
 
 
 class Unreachable(ApiError):
-    """No answer came; the request may or may not have been carried out."""
+    """No answer came; the request may or may not have been carried out, unless it was not even
+    `sent`: there was no connection to send it on.
+    """
 
     retryable = True
+    sent: bool = True
 
 
 class Unauthorized(ApiError):

@@ -45,6 +45,12 @@ KEEPALIVE = 75.0
 
 # Not all of the lower layers' errors are translated on their way up; RuntimeError is how aiohttp
 # says that a stream or session was closed meanwhile.
+NOT_CONNECTED = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+)
 LOST = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, RuntimeError)
 
 
@@ -330,11 +336,14 @@ class KubeClient:
 
     def _unreachable(self, call: Call, error: Exception) -> Unreachable:
         said = str(error) or type(error).__name__
-        return Unreachable(
+        unreachable = Unreachable(
             f"{call.description} on cluster {self.cluster}: no answer from {self._base}: {said}",
             reason=type(error).__name__,
             cluster=self.cluster,
         )
+        # httpx_aiohttp also calls connections that broke later ConnectTimeout: its cause counts.
+        unreachable.sent = not isinstance(error.__cause__ or error, NOT_CONNECTED)
+        return unreachable
 
     def _set_token(self, token: str) -> None:
         if token:

@@ -61,7 +61,7 @@ class Namespaces:
     """
 
     def __init__(self, home: Path, subnet: str, clusters: Sequence[str]) -> None:
-        self._tag = tag(home)
+        self._tag, self._machine_port = tag(home), _machine_port(home)
         self._pairs = list(ipaddress.IPv4Network(subnet).subnets(new_prefix=30))
         self._subnet, self._clusters = subnet, list(clusters)
 
@@ -96,7 +96,7 @@ class Namespaces:
                 self._make(cluster)
 
     def _make_router(self) -> None:
-        ours, here = f"{self._tag}h", self._ends(0)
+        ours, here = self._machine_port, self._ends(0)
         ip("netns", "add", self.router)
         _enter(self.router, "ip", "link", "set", "lo", "up")
         _enter(self.router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
@@ -132,6 +132,11 @@ def tag(home: Path) -> str:
     return "fq" + hashlib.sha256(str(home).encode()).hexdigest()[:10]
 
 
+def _machine_port(home: Path) -> str:
+    """This machine's interface towards the router of the rig in `home`."""
+    return f"{tag(home)}h"
+
+
 def within(namespace: str) -> list[str]:
     """What stands before a command that is to run in a namespace; it keeps the pid."""
     return ["nsenter", f"--net=/run/netns/{namespace}", "--"]
@@ -150,7 +155,11 @@ def remove(home: Path) -> None:
     """Remove the namespaces of the rig in `home`, and with them all of its interfaces, routes and
     cuts; fine when there are none. Its processes must have ended.
     """
-    for name in existing(tag(home)):
+    names = existing(tag(home))
+    # By name: with its namespace it would go too, but at a time of the kernel's choosing.
+    if names and _machine_port(home) in ip("-br", "link", "show", "type", "veth"):
+        ip("link", "delete", _machine_port(home))
+    for name in names:
         ip("netns", "delete", name)
 
 

@@ -741,6 +741,23 @@ def test_worker_keeps_what_is_noted_of_cards(worker):
     assert "only Fedq may remove the scheduling gate" in ungated
 
 
+EPOCH = ("configmap", "fedq-epoch", "-n", "fedq-system")
+
+
+@pytest.fixture
+def no_epoch(worker: Cluster):
+    """The worker as it is before it has an epoch; what an agent wrote stands there again after."""
+    held = worker.kubectl("get", *EPOCH, "--ignore-not-found", "-o", "json")
+    worker.kubectl("delete", *EPOCH, "--ignore-not-found")
+    yield
+    worker.kubectl("delete", *EPOCH, "--ignore-not-found")
+    if held:
+        known = json.loads(held)
+        meta = {key: known["metadata"][key] for key in ("name", "namespace")}
+        worker.kubectl("create", "-f", "-", objects=[known | {"metadata": meta}])
+
+
+@pytest.mark.usefixtures("no_epoch")
 def test_worker_refuses_an_epoch_that_is_over(worker):
     """Jobs of an older epoch can be stopped, not made; without the ConfigMap all may be made."""
     old = job("old", {QUEUE_LABEL: "q", ORIGIN_LABEL: "o"}, {"fedq.io/epoch": "2"}, suspend=True)
@@ -766,12 +783,12 @@ def test_worker_refuses_an_epoch_that_is_over(worker):
         patch = ("patch", "job", "old", "-n", NAMESPACE, "--type=merge", "-p", verdict)
         worker.kubectl(*patch, "--as", MIRROR)
     finally:
-        worker.kubectl("delete", "configmap", "fedq-epoch", "-n", "fedq-system")
         worker.kubectl("delete", "job", "old", "-n", NAMESPACE, "--wait=false")
 
     assert "the epoch in fedq.io/epoch is over" in said
 
 
+@pytest.mark.usefixtures("no_epoch")
 def test_worker_does_not_lower_its_epoch(worker):
     """Raised, and left alone, it may be by the agent; lowered, or made nonsense, by nobody."""
     config: Json = {
@@ -783,22 +800,19 @@ def test_worker_does_not_lower_its_epoch(worker):
     worker.kubectl("create", "--as", AGENT, "-f", "-", objects=[config])
 
     def written(**data: str) -> str:
-        patch = ("patch", "configmap", "fedq-epoch", "-n", "fedq-system", "--type=merge", "-p")
+        patch = ("patch", *EPOCH, "--type=merge", "-p")
         try:
             worker.kubectl(*patch, json.dumps({"data": data}), "--as", AGENT)
         except RigError as error:
             return str(error)
         return ""
 
-    try:
-        assert written(epoch="10") == ""
-        assert written(other="x") == ""
-        assert "never lowered" in written(epoch="9")
-        assert "whole number" in written(epoch="eleven")
-        assert "whole number" in written(epoch="")
-        assert written(epoch="11") == ""
-    finally:
-        worker.kubectl("delete", "configmap", "fedq-epoch", "-n", "fedq-system")
+    assert written(epoch="10") == ""
+    assert written(other="x") == ""
+    assert "never lowered" in written(epoch="9")
+    assert "whole number" in written(epoch="eleven")
+    assert "whole number" in written(epoch="")
+    assert written(epoch="11") == ""
 
 
 # -- roles ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Wait, run_cycle
+from federation.core.making_room import Sites
 from federation.core.nomination import nominate
 from federation.core.policies import FairStrategy, FairUsage, Rules
 from federation.core.queueing import MemoryIndex, PendingIndex
@@ -142,6 +143,7 @@ class Stage:
         index: PendingIndex | None = None,
         place: Place | None = None,
         depth: int = 1,
+        sites: Sites | None = None,
         **more: Any,
     ) -> None:
         self.scheduler = Scheduler(index if index is not None else MemoryIndex(), depth=depth)
@@ -150,7 +152,7 @@ class Stage:
         self.waits: dict[str, Wait] = {}
         self.known: dict[str, Pending] = {}
         self.admissions: dict[str, Admission] = {}
-        self._place = place
+        self._place, self._sites = place, sites
         self.configure(*things, **more)
         for thing in things:
             if isinstance(thing, Holder):
@@ -190,7 +192,7 @@ class Stage:
 
     async def cycle(self) -> dict[str, str]:
         """One cycle, carried out."""
-        decisions = await self.scheduler.cycle(self.now, self._place)
+        decisions = await self.scheduler.cycle(self.now, self._place, self._sites)
         for decision in decisions:
             self._carry_out(decision)
         return {decision.item.uid: told(decision) for decision in decisions}

@@ -121,6 +121,44 @@ async def test_victims_are_told_once() -> None:
         assert told.count(f"Evict {low}") == 1
 
 
+async def test_nobody_is_evicted_for_what_no_cluster_can_take() -> None:
+    """There would be quota for it; it says what the clusters lack."""
+    world = Federation("a", "b", quota=8, **LOWER)
+    priorities(world, high=100)
+    async with world.running():
+        for name in ("low", "lower"):
+            world.submit(name, 3)
+            world.start(await world.offered(name), name)
+        await until(lambda: all(world.record(n).admitted for n in ("low", "lower")), "admitted")
+        world.submit("high", 5, of="high")
+        await until(lambda: waiting(world, "high"), "told why it waits")
+        assert waiting(world, "high")["requeue"] == "NoCluster"
+        told = condition(world, "high", ConditionType.QUOTA_RESERVED)["message"]
+        assert "preempting others would not help" in told
+        assert "gpu: 4 free, 5 needed" in told
+        for name in ("low", "lower"):
+            assert condition(world, name, ConditionType.EVICTED) == {}
+
+
+async def test_victims_leave_the_cluster_that_takes_the_preemptor() -> None:
+    """Quota alone would have the youngest leave, and that is no use there."""
+    world = Federation("a", "b", quota=8, **LOWER)
+    priorities(world, high=100)
+    async with world.running():
+        world.submit("big", 4)
+        big = await world.offered("big")
+        world.start(big, "big")
+        await until(lambda: world.record("big").admitted, "admitted")
+        for name in ("one", "two"):
+            world.submit(name, 2, of="high" if name == "one" else "")
+            world.start(await world.offered(name), name)
+            await until(lambda n=name: world.record(n).admitted, "admitted")  # type: ignore[misc]
+        world.submit("high", 4, of="high")
+        await world.offered("high")
+        assert world.workers[str(world.record("high").binding.cluster)] is big
+        assert condition(world, "two", ConditionType.EVICTED) == {}
+
+
 @pytest.mark.parametrize("where", ["job", "local queue", "cluster queue"])
 async def test_what_may_not_be_preempted(where: str) -> None:
     """The annotation counts wherever it stands; its copy has it too."""

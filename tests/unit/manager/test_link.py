@@ -8,15 +8,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from federation.core.exposure import OfferLimits
 from federation.core.facts import ObjectKey
 from manager import link as links
+from manager.exposure import OpenOffers
 from manager.link import ClusterLink
 from manager.protocol import (
     Command,
+    CreateCopy,
     DeleteCopy,
     Health,
     News,
     Outcome,
+    Reply,
     Result,
     WorkerUnavailable,
 )
@@ -159,6 +163,27 @@ async def test_commands_to_a_link_that_stops() -> None:
         task.cancel()
     assert not waiting, f"{len(waiting)} of {len(tasks)} commands wait for ever"
     assert {task.result().result for task in done} == {Result.RETRY}
+
+
+async def test_offers_are_not_kept_waiting() -> None:
+    """While no batch comes back, they end as not sent; other commands wait."""
+    linked = Linked()
+    linked.link.offers = OpenOffers(OfferLimits(patience=0.1))
+    linked.handle.open.clear()
+    first: list[asyncio.Task[Outcome]] = []
+    for n in range(links.BATCHES_IN_FLIGHT):
+        first.append(asyncio.create_task(linked.link.command(command(f"first{n}"))))
+        await until(lambda n=n: len(linked.handle.batches) == n + 1)
+    late = asyncio.create_task(linked.link.command(command("late")))
+    offer = await linked.link.command(CreateCopy(ObjectKey("n", "j"), "u", 1, {}))
+    assert (offer.result, offer.reply) == (Result.RETRY, Reply.UNSENT)
+    assert not late.done()
+    linked.handle.open.set()
+    assert {task.result().result for task in (await asyncio.wait([*first, late]))[0]} == {Result.OK}
+    assert not any(isinstance(c, CreateCopy) for batch in linked.handle.batches for c in batch)
+    linked.task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await linked.task
 
 
 async def test_commands_after_the_link_stopped() -> None:

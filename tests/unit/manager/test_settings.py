@@ -72,6 +72,7 @@ def test_times_that_keep_no_promise_are_refused(
         ),
         ("FEDQ_FAILOVER_PROFILE", "slow", "FEDQ_FAILOVER_PROFILE: Input should be 'default' or"),
         ("FEDQ_LEADER_ELECT", "maybe", "FEDQ_LEADER_ELECT: Input should be a valid boolean"),
+        ("FEDQ_OFFERS_FIRST", "40", "40 open offers at first and 32 at most"),
     ],
 )
 def test_settings_that_are_none(
