@@ -74,8 +74,8 @@ class Witness:
             return
         if holder == FENCED and self._holders.get(name) != FENCED:
             self.timeline.mark(What.FENCED, name)
-        elif holder != FENCED and renewed != self._renewals.get(name, ""):
-            self.timeline.mark(What.RENEWED, name)
+        elif holder != FENCED and renewed != self._renewals.get(name, renewed):
+            self.timeline.mark(What.RENEWED, name)  # the first look tells of an earlier one
         if self._epochs.get(name) not in (None, notes[Mirror.EPOCH.value]):
             self.timeline.mark(What.EPOCH, name, detail=notes[Mirror.EPOCH.value])
         self._holders[name], self._renewals[name] = holder, renewed
