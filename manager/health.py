@@ -177,8 +177,9 @@ class Watcher:
 
     def _feed(self, name: str, standing: Standing, now: float) -> None:
         at, fed = self._fed.get(name, (0.0, None))
-        same = fed is not None and replace(fed, silent=standing.silent) == standing
-        if same and (standing.silent == 0 or now - at < TICK_S / 2):
+        same = fed is not None and fed.timeless == standing.timeless
+        still = standing.silent == standing.since_replaced == 0
+        if same and (still or now - at < TICK_S / 2):
             return
         self._fed[name] = now, standing
         self.on_standing(standing)
@@ -194,7 +195,9 @@ class Watcher:
                 case Fence() as fence:
                     write = self.leases.fence(name, fence)
                 case None:
-                    body = self.leases.stale(name, bound=name in self._bound)
+                    known = self.facts(name)
+                    identity = known.identity if known is not None else ""
+                    body = self.leases.stale(name, bound=name in self._bound, identity=identity)
                     if body is None:
                         continue
                     write = self.leases.configure(name, body)
