@@ -47,10 +47,17 @@ class Watcher:
     while one is silent. `bound_epochs` are the highest epochs in which jobs are bound, by cluster.
     """
 
-    def __init__(self, client: KubeClient, timings: Timings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        timings: Timings,
+        clock: Clock | None = None,
+        *,
+        pulse: KubeClient | None = None,
+    ) -> None:
         self.clock = clock = clock or Clock()
         self.leases = Leases(client, timings, clock)
-        self.canary = Canary(client, timings, clock)
+        self.canary = Canary(pulse or client, timings, clock)
         self.leases.on_canary = self.canary.see
         self.leases.on_change = self.look_at
         self.brake = Brake()
@@ -123,7 +130,8 @@ class Watcher:
             away, member = counts(watch, known, now, self._timings)
             silent, members = silent + away, members + member
         before = self.brake
-        self.brake = brake(before, silent, members, self.canary.problem(), now)
+        hold = self._timings.recover
+        self.brake = brake(before, silent, members, self.canary.problem(), now, hold)
         if bool(before.reason) != bool(self.brake.reason):
             why = self.brake.reason or "clusters may be given up again after a while"
             log.warning("brake.set" if self.brake.reason else "brake.released", why=why)

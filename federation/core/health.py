@@ -107,11 +107,14 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Brake:
     """Whether jobs are held where they are, whatever their cluster does. `reason` says why ('':
-    they are not), `since` is when that changed last.
+    they are not), `since` is when that changed last: it is let go as of when the reason was gone.
+    That is `calm_since`, while it is still held because the reason may come back (None: it is
+    there, or the brake is not set).
     """
 
     reason: str = ""
     since: float = -math.inf
+    calm_since: float | None = None
 
     def free_at(self, timings: Timings) -> float:
         """From when on clusters may be given up. Those that were cut off with all others get a
@@ -120,19 +123,25 @@ class Brake:
         return math.inf if self.reason else self.since + timings.suspect
 
 
-def brake(old: Brake, silent: int, members: int, blind: str, now: float) -> Brake:
+def brake(
+    old: Brake, silent: int, members: int, blind: str, now: float, hold: float = 0.0
+) -> Brake:
     """Set or let go the brake: while `blind` says why the manager's own view cannot be trusted, or
     while more than half of the members, and three at least, are silent at once, or all of two.
 
-    One cluster of one or two may be lost. Those that are fenced already do not count.
+    One cluster of one or two may be lost. Those that are fenced already do not count. Once set, it
+    is let go when there was no reason for it for `hold` seconds on end.
     """
     reason = blind
     most = silent >= 3 and 2 * silent > members
     if not reason and (most or silent == members == 2):
         reason = f"{silent} of {members} clusters are silent at once"
-    if bool(reason) == bool(old.reason):
-        return Brake(reason, old.since)
-    return Brake(reason, now)
+    if reason:
+        return Brake(reason, old.since if old.reason else now)
+    if not old.reason:
+        return old
+    calm = now if old.calm_since is None else old.calm_since
+    return Brake("", calm) if now - calm >= hold else replace(old, calm_since=calm)
 
 
 def counts(watch: Watch, facts: Facts, now: float, timings: Timings) -> tuple[int, int]:

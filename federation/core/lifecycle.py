@@ -248,7 +248,7 @@ def _cluster_stood(state: JobState, standing: Standing) -> JobState:
     """What could not be done there before may be possible now, or not be needed any more."""
     before = state.standings.get(standing.cluster)
     state = replace(state, standings={**state.standings, standing.cluster: standing})
-    if before is not None and replace(before, silent=0.0) != replace(standing, silent=0.0):
+    if before is not None and before.timeless != standing.timeless:
         state = replace(state, retry_at=None)
     return state
 

@@ -363,6 +363,20 @@ def test_the_brake_says_since_when() -> None:
     assert brake(first, 0, 4, "the canary fails", 70).since == 60
 
 
+def test_the_brake_is_not_let_go_at_once() -> None:
+    """Only after a while without a reason; what follows counts from when that began."""
+    held = brake(FREE, 3, 4, "", 60, 10)
+    calm = brake(held, 1, 4, "", 70, 10)
+    again = brake(calm, 1, 4, "the canary fails", 75, 10)
+    late = brake(brake(again, 1, 4, "", 80, 10), 1, 4, "", 89, 10)
+
+    assert (calm.reason, calm.since, calm.calm_since) == (held.reason, 60, 70)
+    assert again == Brake("the canary fails", 60)
+    assert (late.reason, late.calm_since) == ("the canary fails", 80)
+    assert brake(late, 1, 4, "", 90, 10) == Brake("", 80)
+    assert brake(late, 1, 4, "", 90, 10).free_at(T) == 80 + T.suspect
+
+
 @pytest.mark.parametrize(
     ("of", "facts", "counted"),
     [
