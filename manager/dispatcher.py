@@ -29,6 +29,7 @@ from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.placing import Placing
 from manager.reasons import Reasons
+from manager.score_terms import load_terms
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +56,7 @@ class Dispatcher:
     def __init__(self, controller: Controller, clusters: Clusters, reasons: Reasons) -> None:
         self._controller, self._clusters, self._reasons = controller, clusters, reasons
         self._scheduler: Scheduler = controller.scheduler
+        self._terms = load_terms(controller.policies.dispatching.weights)
         self._wake = asyncio.Event()
         self._unexplained = asyncio.Event()
         self._clusterless: set[str] = set()
@@ -173,7 +175,7 @@ class Dispatcher:
             due = scheduler.due()
             if not scheduler.ready and (due is None or due > now):
                 break
-            placing = Placing(self._controller, self._clusters, now)
+            placing = Placing(self._controller, self._clusters, now, self._terms)
             try:
                 with self._asking():
                     decisions = await scheduler.cycle(now, placing, placing)

@@ -179,7 +179,8 @@ class EffectRunner:
         found = self._controller.views.disconnect(local)
         epoch = self._clusters.epoch(cluster)
         binding = Binding(cluster, attempt, epoch, _now(), found.policy, found.rerun_after)
-        body = records.bind_patch(record, state.admission, binding, state.queues)
+        nominees = state.choice.nominees if state.choice else ()
+        body = records.bind_patch(record, state.admission, binding, state.queues, nominees)
         try:
             await self._patch_workload(uid, record, body, "status")
         except (Conflict, NotFound) as error:

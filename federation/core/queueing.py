@@ -63,7 +63,8 @@ def shape(item: Pending) -> str:
         )
         for p in item.pod_sets
     ]
-    tied = (item.only, item.stays) if item.only or item.stays else ()
+    tied: tuple[object, ...] = (item.only, item.stays) if item.only or item.stays else ()
+    tied = (*tied, *item.rules.place, *item.nominees)
     text = repr((item.namespace, item.local_queue, item.priority, pods, *tied))
     return hashlib.blake2b(text.encode(), digest_size=_SHAPE_LENGTH // 2).hexdigest()
 
