@@ -19,6 +19,7 @@ import structlog
 from federation.api import record as records
 from federation.core import effects as do
 from federation.core import events as on
+from federation.core.dispatchers import Dispatcher
 from federation.core.facts import JobState, LocalJob, ObjectKey, Record
 from federation.core.failover import DEFAULT, Timings
 from federation.core.lifecycle import step, wake_at
@@ -66,7 +67,8 @@ class Controller:
         self.queues = JobQueues(catalog)
         self.states: dict[str, JobState] = {}
         kept = policies.retention
-        self.rules = LifeRules(batch_job.is_behind, policies.pods_ready, kept, timings)
+        others = policies.dispatching.kind is Dispatcher.EXTERNAL
+        self.rules = LifeRules(batch_job.is_behind, policies.pods_ready, kept, timings, others)
         self.news = ClusterNews(self.states, self.feed, self._start, timings)
         self.on_news, self.cluster_replaced = self.news.take, self.news.replaced
         self.cluster_stood = self.news.stood

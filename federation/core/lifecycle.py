@@ -63,6 +63,8 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return _remote_absent(state, cluster, version)
         case on.Placed(admission, choice):
             return replace(state, admission=admission, choice=choice, waits=("", ""), why=None)
+        case on.Nominated(clusters):
+            return replace(state, nominate=clusters)
         case on.NotPlaced(reason, message, why):
             return replace(state, waits=(reason, message), why=why)
         case on.Evict(reason, message, cause):
@@ -112,10 +114,11 @@ def _void(state: JobState) -> JobState:
     return replace(state, admission=None, choice=None)
 
 
-def _tied(state: JobState) -> tuple[str, str]:
-    """What binds a waiting job to one cluster: it is queued anew when that changes."""
+def _tied(state: JobState) -> tuple[object, ...]:
+    """What binds a waiting job to some clusters: it is queued anew when that changes."""
     copy = returning.retakable(state) if state.remotes else None
-    return state.record.move_to if state.record else "", copy.cluster if copy else ""
+    ordered = (state.record.move_to, state.record.nomination.clusters) if state.record else ("", ())
+    return *ordered, copy.cluster if copy else ""
 
 
 def _elsewhere(state: JobState) -> JobState:
@@ -143,7 +146,7 @@ def _local_seen(state: JobState, local: LocalJob | None) -> JobState:
 
 
 def _queue_view(local: LocalJob) -> object:
-    return (local.queue, local.priority_class, local.pod_sets)
+    return (local.queue, local.priority_class, local.pod_sets, local.wishes.placement)
 
 
 def _record_seen(state: JobState, record: Record | None, now: float) -> JobState:
@@ -198,7 +201,8 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
         return state
     if remote.gone and known and known.uid and known.uid != remote.uid:
         return state
-    if remote.gone and known and known.uid == remote.uid:
+    remote = _ending(remote, known if known and known.uid == remote.uid else None)
+    if remote.gone and known and known.uid == remote.uid and known.finished == remote.finished:
         remote = replace(known, gone=True, version=remote.version)
     if known and known.uid == remote.uid:
         remote = replace(remote, doubtful=known.doubtful)
@@ -207,6 +211,18 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
     if remote.refused and not void and not (known and known.refused):
         state = _refuse(state, remote.cluster, remote.refused_reason, remote.refused, now)
     return state
+
+
+def _ending(remote: RemoteJob, known: RemoteJob | None) -> RemoteJob:
+    """What ended while it was being deleted was completed, or its pods were killed by that: then it
+    has not failed. How it had ended before stays.
+    """
+    if not (remote.terminating or remote.gone):
+        return remote
+    if known is not None and known.finished:
+        return replace(remote, finished=known.finished)
+    failed = remote.terminating and remote.finished == "Failed"
+    return replace(remote, finished="") if failed else remote
 
 
 def _remote_absent(state: JobState, cluster: str, version: int) -> JobState:
@@ -235,7 +251,7 @@ def _cluster_stood(state: JobState, standing: Standing) -> JobState:
     """What could not be done there before may be possible now, or not be needed any more."""
     before = state.standings.get(standing.cluster)
     state = replace(state, standings={**state.standings, standing.cluster: standing})
-    if before is not None and replace(before, silent=0.0) != replace(standing, silent=0.0):
+    if before is not None and before.timeless != standing.timeless:
         state = replace(state, retry_at=None)
     return state
 
