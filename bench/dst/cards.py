@@ -64,7 +64,7 @@ def drawn(rng: random.Random, clusters: int) -> Racks:
         return Node(rng.randint(least, 3), rng.choice((2, 3, 4)))
 
     nodes = [
-        (node(SMALLEST), *(node(1) for _ in range(rng.choice((0, 0, 1))))) for _ in range(clusters)
+        (node(SMALLEST), *(node(1) for _ in range(rng.choice((0, 1, 1))))) for _ in range(clusters)
     ]
     return Racks(tuple(nodes), rng.choice((Binder.HAMI, Binder.AGENT)))
 
@@ -94,6 +94,11 @@ class Inventory:
         amounts = {"cpu": str(CPUS), "pods": str(PODS), "gpu": str(CPUS), RESOURCE: str(slots)}
         self.fake.create(NODES, {"metadata": {**meta, "annotations": self._registration(name)}})
         self._status(name, {"allocatable": amounts, "capacity": amounts, **_ready(True)})
+
+    @property
+    def present(self) -> int:
+        """How many nodes the API server shows."""
+        return len(self.fake.objects.data[NODES])
 
     def remove(self, name: str) -> None:
         """A node is taken away."""

