@@ -72,6 +72,12 @@ class Faults:
         start, lasts = self.rng.uniform(20, 220), self.rng.uniform(60, LONGEST_S)
         self.at(start, self.rng.choice(kinds), lasts)
 
+    def plan_cards(self) -> None:
+        """A node or a card fails, where there are any."""
+        if self.world.shape.racks is not None:
+            kind = self.rng.choice((self.ill_card, self.lost_node, self.silent_node))
+            self.at(self.rng.uniform(20, 240), kind, self.rng.uniform(10, 120))
+
     def at(self, start: float, kind: Callable[[float, float], str], lasts: float) -> None:
         """Have something go wrong."""
         self.world.loop.later(start, self._begin, kind, lasts)

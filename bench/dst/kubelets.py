@@ -29,7 +29,7 @@ TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer by which the Job controller sees every pod end."""
-BIND_S = ((0.05, 0.5), (1.0, 20.0))
+BIND_S = ((0.05, 0.5), (1.0, 20.0), (5.0, 40.0))
 """How long the scheduler takes, or one that has much to do."""
 COLLECTED_S = (1.0, 20.0)
 """When the pods of a node that is gone are removed."""

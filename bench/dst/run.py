@@ -47,6 +47,7 @@ def drawn(faults: Faults, rng: random.Random) -> None:
     faults.plan(rng.randint(0, 7))
     for _ in range(rng.choice((0, 1, 1, 2))):
         faults.plan_loss()
+    faults.plan_cards()
 
 
 def run_seed(
