@@ -13,11 +13,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from federation.edge.configuration_file import ConfigurationFileError, configured, configured_kinds
+from federation.api.configuration import to_access_providers, to_policies
+from federation.edge.configuration_file import (
+    ConfigurationFileError,
+    configuration,
+    configured_kinds,
+)
 from federation.edge.environment import complaint
 from federation.edge.services import run_program
 from federation.edge.telemetry import configure_logging
 from federation.edge.web import app, serve
+from manager.kubeconfigs import Sources
 from manager.replica import Replica
 from manager.settings import ManagerSettings
 
@@ -47,9 +53,10 @@ def main() -> int:
     try:
         settings = ManagerSettings()
         configure_logging(settings.log_level)
-        policies = configured(arguments.config)
+        found = configuration(arguments.config)
+        sources = Sources(settings.kubeconfig_dir, to_access_providers(found))
         kinds = configured_kinds(arguments.config)
-        replica = Replica(settings, policies, settings.timings(), kinds)
+        replica = Replica(settings, to_policies(found), settings.timings(), sources, kinds)
         settings.election()
         settings.offers()
     except ValidationError as error:

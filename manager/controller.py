@@ -19,6 +19,7 @@ import structlog
 from federation.api import record as records
 from federation.core import effects as do
 from federation.core import events as on
+from federation.core.dispatchers import Dispatcher
 from federation.core.facts import BATCH_JOB, JobState, LocalJob, ObjectKey, Record
 from federation.core.failover import DEFAULT, Timings
 from federation.core.lifecycle import step, wake_at
@@ -69,7 +70,8 @@ class Controller:
         self.queues = JobQueues(catalog)
         self.states: dict[str, JobState] = {}
         kept = policies.retention
-        self.rules = LifeRules(kinds.is_behind, policies.pods_ready, kept, timings)
+        others = policies.dispatching.kind is Dispatcher.EXTERNAL
+        self.rules = LifeRules(kinds.is_behind, policies.pods_ready, kept, timings, others)
         self.news = ClusterNews(self.states, self.feed, self._start, timings)
         self.on_news, self.cluster_replaced = self.news.take, self.news.replaced
         self.cluster_stood = self.news.stood
@@ -86,8 +88,8 @@ class Controller:
         self._bodies: OrderedDict[str, Json] = OrderedDict()
         self._jobs: dict[tuple[str, ObjectKey], str] = {}
         self._workloads: dict[ObjectKey, tuple[str, str]] = {}
-        others = (kind.name for kind in kinds if kind.name != BATCH_JOB)
-        self._unread: dict[str, dict[str, Json]] = {name: {} for name in others}
+        beside = (kind.name for kind in kinds if kind.name != BATCH_JOB)
+        self._unread: dict[str, dict[str, Json]] = {name: {} for name in beside}
         """Workloads of kinds whose objects have not been listed yet, by UID: that none is known
         does not mean that none is there."""
         self._deleted_jobs = Deletions()

@@ -28,6 +28,7 @@ from federation.jobs.kinds.registry import KINDS
 from manager.app import Manager
 from manager.election import Election, LeadershipLost
 from manager.instance import instance
+from manager.kubeconfigs import Sources
 from manager.local_runtime import LocalRuntime
 from manager.origin import ForeignOrigin, ensure_origin
 from manager.own_loop import OwnLoop
@@ -49,10 +50,12 @@ class Replica:
         settings: ManagerSettings,
         policies: Policies,
         timings: Timings,
+        sources: Sources | None = None,
         kinds: Kinds = KINDS,
     ) -> None:
         self._kinds = kinds
         self._settings, self._policies, self._timings = settings, policies, timings
+        self._sources = sources
         self._election: Election | None = None
         self._manager: Manager | None = None
         self.lost = False
@@ -121,6 +124,7 @@ class Replica:
                     client, index, runtime, origin, self._policies, self._timings,
                     clamp_grace=settings.clamp_grace, offers=settings.offers(), pulse=pulse,
                     kinds=self._kinds,
+                    sources=self._sources,
                 )  # fmt: skip
                 manager.on_crash = exit_soon
                 self._manager = manager

@@ -15,8 +15,15 @@ from federation.core.facts import (
     Record,
     nothing_there,
 )
+from federation.core.patience import give_up_at, giving_up
 from federation.core.reasons import Reason
-from federation.core.stay import Judgement, LifeRules, held_text, judge, other_checks
+from federation.core.stay import (
+    Judgement,
+    LifeRules,
+    held_text,
+    judge,
+    other_checks,
+)
 
 REWRITE_S = 10.0
 """The numbers in a waiting message are written again at most this often; a new reason at once."""
@@ -111,6 +118,10 @@ def _unbound(
         return state, (do.SetSuspend(True), do.ResetStatus())
     if state.choice is not None:
         return _bind(state, state.choice.cluster)
+    over = give_up_at(state, local, record)
+    if over is not None and now >= over:
+        return state, giving_up(state, local, record)
+    state = replace(state, due=over)
     if state.queue_problem:
         if state.queued:
             return replace(state, queued=False), (do.Dequeue(),)
@@ -122,6 +133,10 @@ def _unbound(
         return (replace(state, queued=False), (do.Dequeue(),)) if state.queued else (state, ())
     if not state.queued:
         return replace(state, queued=True), (do.Enqueue(),)
+    if state.nominate:
+        wanted, state = state.nominate, replace(state, nominate=())
+        if wanted != record.nomination.clusters:
+            return state, (do.Nominate(wanted),)
     return _waiting(state, record, state.waits, now)
 
 
