@@ -6,20 +6,19 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 from federation.api.convert import preemptible
 from federation.api.disconnect import read_wishes
 from federation.api.kinds.paths import Place, first, number, places, put, total
-from federation.api.kinds.row import Role, Row, at_all, said
-from federation.api.names import Annotation, Controller, Label, Mirror
+from federation.api.kinds.row import Row, at_all, said
+from federation.api.names import Controller, Label, Mirror
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob
 from federation.core.failover import OnDisconnect
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
-from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
+from federation.core.types import Admission, PodSet, ResourceFlavor
 from federation.jobs import admissibility, template
 from federation.jobs.admission_note import encode_admission
 from federation.jobs.batch_job import max_execution_seconds, time_problem, timestamp
@@ -28,23 +27,23 @@ from federation.jobs.device_pins import Template as Cards
 from federation.jobs.devices import canonical
 from federation.jobs.eviction_note import read_eviction
 from federation.jobs.kinds.kind import PodRole, Running
+from federation.jobs.kinds.parts import (
+    count_of,
+    given_to,
+    merged,
+    name_of,
+    put_back,
+    replaced,
+    spread,
+    unplaced,
+)
 from federation.jobs.kinds.shape import shaped
 from federation.jobs.mirror import Identity, copy_metadata, mirrored_attempt, mirrored_epoch
 from federation.jobs.pods import pod_set
-from federation.jobs.scaling import pod_count
 
 Json = dict[str, Any]
 
 MANAGED_BY = Controller.MULTIKUEUE.value
-_ABSENT = "absent"
-_PARTS = ("metadata", "spec")
-_TOPOLOGY = {
-    Annotation.POD_SET_REQUIRED_TOPOLOGY.value,
-    Annotation.POD_SET_PREFERRED_TOPOLOGY.value,
-    Annotation.POD_SET_UNCONSTRAINED_TOPOLOGY.value,
-    Annotation.POD_SET_SLICE_REQUIRED_TOPOLOGY.value,
-    Annotation.POD_SET_SLICE_CONSTRAINTS.value,
-}
 
 
 class GenericKind:
@@ -70,7 +69,7 @@ class GenericKind:
             for place, holder in places(obj, role.at):
                 found = first(holder, role.template)
                 if isinstance(holder, dict) and shaped(found):
-                    pods = PodRole(_name(role, holder), _count(role, holder), found)
+                    pods = PodRole(name_of(role, holder), count_of(role, holder), found)
                     yield (*place, *role.template), pods
 
     def with_templates(self, obj: Json, templates: Mapping[str, Json]) -> Json:
@@ -89,9 +88,7 @@ class GenericKind:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return obj
         roles = {role.name: role.template for role in self.roles(obj)}
-        known = {
-            name: _put_back(roles[name], part) for name, part in parts.items() if name in roles
-        }
+        known = {name: put_back(roles[name], part) for name, part in parts.items() if name in roles}
         return self.with_templates(obj, known)
 
     def pod_sets(self, obj: Json, defaults: PodDefaults | None = None) -> tuple[PodSet, ...]:
@@ -327,10 +324,10 @@ class GenericKind:
         asked, flavors, admission = self.original(obj), list(flavors), spread(admission)
         before = {role.name: role.template for role in self.roles(asked)}
         after, parts = dict(before), {}
-        for given in _given(admission, before):
+        for given in given_to(admission, before):
             was, added = before[given.name], template.additions(given, flavors, updates)
             after[given.name] = template.started(was, given, added)
-            if part := _replaced(was, after[given.name]):
+            if part := replaced(was, after[given.name]):
                 parts[given.name] = part
         started = self.with_templates(asked, after)
         note = encode_admission(admission, {"templates": parts} if parts else None)
@@ -353,7 +350,7 @@ class GenericKind:
     ) -> str:
         """See JobKind."""
         known, flavors = {r.name: r.template for r in self.roles(self.original(obj))}, list(flavors)
-        for given in _given(admission, known):
+        for given in given_to(admission, known):
             added = template.additions(given, flavors, updates)
             if text := template.conflict(known[given.name], given, added):
                 return f"pod set {given.name}: {text}"
@@ -373,75 +370,3 @@ class GenericKind:
         if spec := template.merge_patch(obj["spec"], self.original(obj)["spec"]):
             patch["spec"] = spec
         return patch
-
-
-def merged(patch: Json, more: Json) -> Json:
-    """Two merge patches as one; `more` wins."""
-    both = dict(patch)
-    for key, value in more.items():
-        known = both.get(key)
-        nested = isinstance(value, dict) and isinstance(known, dict)
-        both[key] = merged(known, value) if nested and isinstance(known, dict) else value
-    return both
-
-
-def _name(role: Role, holder: Json) -> str:
-    """Pod sets have names in small letters (DNS labels)."""
-    return str(role.name if role.fixed else holder.get(role.name, "")).lower()
-
-
-def _count(role: Role, holder: Json) -> int:
-    count = 1
-    for path in role.counts:
-        count *= number(holder, path, 1)
-    if role.job is not None:
-        count *= _of_job(first(holder, role.job))
-    return count
-
-
-def _of_job(spec: Any) -> int:
-    """The pods at once of a Job."""
-    spec = spec if isinstance(spec, dict) else {}
-    fields = ("parallelism", "completions")
-    return pod_count({name: number(spec, (name,), 1) for name in fields if name in spec})
-
-
-def _given(admission: Admission, known: Mapping[str, Json]) -> Iterator[PodSetAssignment]:
-    return (given for given in admission.pod_sets if given.name in known)
-
-
-def spread(admission: Admission) -> Admission:
-    """Without places for each pod: nobody lets the pods of these kinds go one by one."""
-    given = (
-        replace(pods, topology=None) if pods.topology and len(pods.topology.domains) > 1 else pods
-        for pods in admission.pod_sets
-    )
-    return replace(admission, pod_sets=tuple(given))
-
-
-def _replaced(before: Json, after: Json) -> Json:
-    """What a start replaces in a template, and which parts of it are new."""
-    parts = template.replaced(before, after)
-    new = [part for part in _PARTS if part in after and part not in before]
-    return {**parts, _ABSENT: new} if new else parts
-
-
-def _put_back(now: Json, parts: Mapping[str, Any]) -> Json:
-    found = template.put_back(now, parts)
-    for part in parts.get(_ABSENT) or ():
-        if part in _PARTS and not found.get(part):
-            found.pop(part, None)
-    return found
-
-
-def unplaced(roles: Iterable[PodRole]) -> str:
-    """Places in a topology are given to the pods of a batch/v1 Job only."""
-    for role in roles:
-        asked = (role.template.get("metadata") or {}).get("annotations") or {}
-        named = sorted(_TOPOLOGY & asked.keys())
-        if named:
-            return (
-                f"pod set {role.name}: {named[0]} asks for places in a topology, which only pods of"
-                " batch/v1 Jobs are given: remove it, or use a Job"
-            )
-    return ""

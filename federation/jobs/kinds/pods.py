@@ -27,8 +27,9 @@ from federation.jobs.batch_job import max_execution_seconds, time_problem, times
 from federation.jobs.containers import PodDefaults
 from federation.jobs.device_pins import Template as Cards
 from federation.jobs.devices import canonical
-from federation.jobs.kinds.generic import GenericKind, spread, unplaced
+from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole, Running
+from federation.jobs.kinds.parts import spread, unplaced
 from federation.jobs.kinds.pod_groups import copied, group_of
 from federation.jobs.mirror import Identity, copy_metadata
 from federation.jobs.pod_state import gated
