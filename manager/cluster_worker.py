@@ -32,7 +32,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import JOBS, NAMESPACES, WORKER_REPORTS, Json
 from federation.jobs import batch_job
-from manager.attempts import FIRST_PAUSE_S, after_attempts, pause_after
+from manager.attempts import FIRST_PAUSE_S, Attempts
 from manager.leash import Leash
 from manager.protocol import (
     AdoptCopy,
@@ -240,14 +240,11 @@ class ClusterWorker:
 
     async def _probe(self, client: KubeClient, copies: Informer, reports: Informer) -> None:
         """Ask whether the API server answers, apart from what the watches say."""
-        failures = 0
+        attempts = Attempts()
         while True:
-            health = await self._diagnose(client, copies, reports)
-            failed = not health.ok and health.reason != ActiveReason.CONNECTING
-            failures = failures + 1 if failed else 0
-            pause = PROBE_S if health.ok else pause_after(failures)
-            self._set_health(after_attempts(health, failures, pause) if failed else health)
-            await _rest(pause, (copies, reports))
+            health = attempts.told(await self._diagnose(client, copies, reports))
+            self._set_health(health)
+            await _rest(PROBE_S if health.ok else attempts.pause, (copies, reports))
 
     async def _diagnose(self, client: KubeClient, copies: Informer, reports: Informer) -> Health:
         try:
