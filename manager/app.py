@@ -26,7 +26,7 @@ from federation.edge.services import guard
 from federation.edge.web import counted
 from manager.clusters import Clusters
 from manager.controller import Controller
-from manager.dispatcher import REACTIVATION_S, Dispatcher
+from manager.dispatcher import CYCLES_AHEAD, REACTIVATION_S, Dispatcher
 from manager.drain import Drain
 from manager.effects import EffectRunner
 from manager.exposure import Exposures
@@ -66,7 +66,7 @@ class Manager:
         self.catalog = Catalog(client, self._catalog_changed, management=True)
         if policies and policies.resources.devices.mappings:
             self.catalog.claims.want()
-        self.scheduler = Scheduler(index, REACTIVATION_S)
+        self.scheduler = Scheduler(index, REACTIVATION_S, CYCLES_AHEAD)
         rules = policies or Policies()
         self.controller = Controller(
             self.catalog, self.scheduler, rules, timings, clamp_grace=clamp_grace

@@ -36,6 +36,9 @@ log = structlog.get_logger(__name__)
 REACTIVATION_S = 0.1
 """Parked workloads are tried again this long after what may help them (Kueue: 1 s): all that comes
 in that time is served together, and who is waited for, a preemptor above all, is tried first."""
+CYCLES_AHEAD = 16
+"""Cycles that may follow each other between two looks into the index while all is admitted that is
+tried: on a busy machine it is the round trips that take long."""
 REDIS_PAUSE_S = 0.5
 """Redis has no event for being back: it is asked again, up to four times this long apart."""
 STABLE_S = 10.0

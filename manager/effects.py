@@ -6,7 +6,6 @@ brings the newer facts and the plan is made again from them.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 import time
@@ -23,6 +22,7 @@ from federation.api.names import Order
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.facts import Binding, JobState, LocalJob, Record
+from federation.core.reasons import Reason
 from federation.core.returning import retakable
 from federation.edge.catalog import pod_priority_class
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, Halted, NotFound
@@ -35,6 +35,7 @@ from manager.controller import Controller
 from manager.copies import Copies
 from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
 from manager.statuses import status_body
+from manager.write_turns import Rank, WriteTurns
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +60,7 @@ class EffectRunner:
         self._controller = controller
         self._clusters = clusters
         self._copies = Copies(client, controller, clusters, origin)
-        self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
+        self._turns = WriteTurns(WRITES_IN_FLIGHT)
         self._rng = random.Random()
         self._decided: dict[str, int] = {}
         """Versions of the records that the steps under way were decided on, by UID of the job."""
@@ -126,14 +127,14 @@ class EffectRunner:
             case do.RemoveRemote():
                 await self._copies.remove(uid, state, effect)
             case do.Bind(cluster, attempt):
-                async with self._limit:
+                async with self._turns.turn(_rank(state, effect)):
                     await self._bind(uid, state, cluster, attempt)
             case do.SetWaiting():
-                async with self._limit:
+                async with self._turns.turn(_rank(state, effect)):
                     if self._state(uid).choice is None:  # it was placed meanwhile: bind it instead
                         await self._write(uid, state, effect)
             case _:
-                async with self._limit:
+                async with self._turns.turn(_rank(state, effect)):
                     await self._write(uid, state, effect)
 
     # The index
@@ -309,6 +310,17 @@ class EffectRunner:
                 JOBS, name, operations, namespace, kind="json", subresource="status"
             )
         )
+
+
+def _rank(state: JobState, effect: do.Effect) -> Rank:
+    """Who lost its cluster runs nowhere: until it is bound again it goes before all others, and who
+    has a place already before those that are still to leave theirs.
+    """
+    leaves = isinstance(effect, do.Evict) and effect.reason == Reason.CLUSTER_LOST
+    left = state.record is not None and state.record.life.evicted == Reason.CLUSTER_LOST
+    if not (leaves or left):
+        return Rank.ORDINARY
+    return Rank.STARTS if isinstance(effect, do.Bind) else Rank.LEAVES
 
 
 def _now() -> str:
