@@ -35,6 +35,7 @@ from federation.jobs import batch_job
 from manager.leash import Leash
 from manager.protocol import (
     AdoptCopy,
+    ChangeCopy,
     ClusterSpec,
     Command,
     Copy,
@@ -236,6 +237,8 @@ class ClusterWorker:
                     return await self._create(self._client, command)
                 if isinstance(command, AdoptCopy):
                     return await self._adopt(self._client, command)
+                if isinstance(command, ChangeCopy):
+                    return await self._change(self._client, command)
                 return await self._delete(self._client, command)
         except (Forbidden, Invalid) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
@@ -290,10 +293,16 @@ class ClusterWorker:
         """Only the UID is a precondition: the agent may write at the same moment, and the policy
         fedq-epoch refuses an epoch that is over.
         """
-        key, notes = command.key, {Mirror.EPOCH.value: str(command.epoch)}
-        body = {"metadata": {"uid": command.uid, "annotations": notes}}
+        notes = {Mirror.EPOCH.value: str(command.epoch)}
+        body = {"metadata": {"annotations": notes}}
+        return await self._change(client, ChangeCopy(command.key, command.uid, body))
+
+    async def _change(self, client: KubeClient, command: ChangeCopy) -> Outcome:
+        key, meta = command.key, {**command.body.get("metadata", {}), "uid": command.uid}
         try:
-            job = await client.patch(JOBS, key.name, body, key.namespace)
+            job = await client.patch(
+                JOBS, key.name, {**command.body, "metadata": meta}, key.namespace
+            )
         except NotFound:
             return Outcome(Result.ABSENT)
         except (Conflict, Invalid) as error:  # another object has the name, or it was written

@@ -53,7 +53,16 @@ class AdoptCopy:
     epoch: int
 
 
-Command = CreateCopy | DeleteCopy | AdoptCopy
+@dataclass(frozen=True, slots=True)
+class ChangeCopy:
+    """Merge `body` into a copy, if it still is the one with this UID."""
+
+    key: ObjectKey
+    uid: str
+    body: Json
+
+
+Command = CreateCopy | DeleteCopy | AdoptCopy | ChangeCopy
 
 
 class Result(StrEnum):

@@ -29,6 +29,7 @@ from manager.instance import instance
 from manager.local_runtime import LocalRuntime
 from manager.origin import ForeignOrigin, ensure_origin
 from manager.ray_process import RaySettings, open_ray
+from manager.reading_api import Leader
 from manager.runtime import SupervisedRuntime
 from manager.settings import ManagerSettings
 
@@ -147,6 +148,13 @@ class Replica:
             found["leader"] = election.leader
             found["identity"] = election.identity
         return {**found, "leads": self._manager is not None and not self._halted()}
+
+    def reader(self) -> Leader | None:
+        """What logs and events are read with while this replica leads."""
+        manager = self._manager
+        if manager is None or self._halted():
+            return None
+        return Leader(manager.client, manager.clusters.kubeconfig)
 
     async def waiting(self, queue: str) -> list[str]:
         """See Manager.waiting. Raises IndexUnavailable on a standby, too."""

@@ -21,6 +21,7 @@ from federation.api.names import (
 )
 from federation.api.orders import move_target
 from federation.api.waiting import write_waiting
+from federation.api.workload_spec import pod_sets, shape, workload_class
 from federation.core.bookkeeping import pods_ready_condition
 from federation.core.checks import AdmissionCheckState, CheckState, synced
 from federation.core.facts import Binding, LocalJob, ObjectKey, Queues, Record
@@ -73,6 +74,10 @@ def read_record(obj: Json) -> Record:
         evicted_at=_since(status, ConditionType.EVICTED),
         finished_at=_since(status, ConditionType.FINISHED),
         reserved_at=_since(status, ConditionType.QUOTA_RESERVED),
+        queue=spec.get("queueName") or "",
+        priority_class=workload_class(spec.get("priorityClassRef")),
+        counts={p.get("name", DEFAULT_POD_SET): p.get("count", 0) for p in pod_sets(spec)},
+        pods=shape(pod_sets(spec)),
         status=status,
     )
 

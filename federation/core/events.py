@@ -101,6 +101,13 @@ class QueuesSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class PrioritySeen:
+    """The WorkloadPriorityClass that the job's priority comes from, which exists; '' for none."""
+
+    priority_class: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueMoved:
     """The job's LocalQueue leads to another ClusterQueue: it has to be queued there."""
 
@@ -165,6 +172,7 @@ Event = (
     | NotPlaced
     | Evict
     | QueuesSeen
+    | PrioritySeen
     | QueueMoved
     | QueueProblem
     | Done

@@ -134,6 +134,14 @@ class Record:
     evicted_at: float | None = None
     finished_at: float | None = None
     reserved_at: float | None = None
+    queue: str = ""
+    """The LocalQueue that it names."""
+    priority_class: str = ""
+    """The WorkloadPriorityClass that its priority comes from; '' for none."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """The pods that it asks for, by pod set."""
+    pods: str = ""
+    """What its pods ask for (`federation.api.pod_shape`)."""
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -145,6 +153,16 @@ class Record:
     def admitted(self) -> bool:
         """Whether a cluster was seen to run it: one that it still is bound to."""
         return self.binding is not None and self.life.admitted
+
+
+class Size(NamedTuple):
+    """The pods of a copy: as many as `asked` for, `runs` as its spec is now (fewer if its worker
+    had no room for all), and `there`: those that exist or may yet be made.
+    """
+
+    asked: int
+    runs: int
+    there: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +198,10 @@ class RemoteJob:
     policy: OnDisconnect = OnDisconnect.STOP
     rerun_after: float | None = None
     doubtful: bool = False
+    priority: int | None = None
+    """The priority that stands on it; None if that is not known."""
+    size: Size | None = None
+    """How many pods it has; None of kinds that do not change it."""
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -218,6 +240,8 @@ class JobState:
     queue_problem: str = ""
     queue_reason: str = Reason.INADMISSIBLE
     queues: Queues | None = None
+    priority_class: str | None = None
+    """The WorkloadPriorityClass that counts for it, '' for none; None while that is not known."""
     eviction: Eviction | None = None
     cannot_start: str = ""
     deadline: float | None = None
@@ -270,6 +294,12 @@ class JobState:
         """Pods that need no quota any more, by pod set."""
         copy = self.remote
         return copy.reclaimable if copy is not None else {}
+
+    @property
+    def there(self) -> int | None:
+        """How many pods its copy has or may yet make, if its kind tells."""
+        copy = self.remote
+        return copy.size.there if copy is not None and copy.size is not None else None
 
     @property
     def forgettable(self) -> bool:

@@ -69,6 +69,8 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return _evict(state, Eviction(reason, message, cause))
         case on.QueuesSeen(queues):
             return replace(state, queues=queues)
+        case on.PrioritySeen(name):
+            return replace(state, priority_class=name)
         case on.CannotStart(message):
             return replace(state, busy=False, cannot_start=message)
         case on.QueueMoved():
