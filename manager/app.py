@@ -57,6 +57,7 @@ class Manager:
         *,
         clamp_grace: bool = False,
         offers: OfferLimits = LIMITS,
+        keep_finished_s: float = 0.0,
     ) -> None:
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
@@ -65,7 +66,12 @@ class Manager:
         self.scheduler = Scheduler(index, REACTIVATION_S)
         rules = policies or Policies()
         self.controller = Controller(
-            self.catalog, self.scheduler, rules, timings, clamp_grace=clamp_grace
+            self.catalog,
+            self.scheduler,
+            rules,
+            timings,
+            clamp_grace=clamp_grace,
+            keep_finished_s=keep_finished_s,
         )
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings)

@@ -7,6 +7,7 @@ API server stored it; any other outcome means maybe, therefore commands are safe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import uuid
 from collections.abc import Sequence
@@ -258,6 +259,9 @@ class ClusterWorker:
                 f"namespace {namespace} does not exist on cluster {self.spec.name}: create it"
                 " there, with the LocalQueue",
             )
+        return self._made(job)
+
+    def _made(self, job: Json) -> Outcome:
         remote = self._copy(job).remote
         self._told.setdefault(remote.uid, remote)
         return Outcome(Result.OK, remote=remote)
@@ -283,10 +287,13 @@ class ClusterWorker:
             return Outcome(Result.OK, remote=remote)
         if _local_uid(job) == command.local_uid and remote.attempt > command.attempt:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
-        await client.delete(  # as it was seen: the agent may start it at this moment
+        left = await client.delete(  # as it was seen: the agent may start it at this moment
             JOBS, name, namespace, uid=remote.uid, resource_version=str(remote.version),
             propagation="Foreground" if has_pods(remote) else "Background",
         )  # fmt: skip
+        if left.get("kind") != "Job":  # it is gone: the name is free
+            with contextlib.suppress(AlreadyExists):
+                return self._made(await client.create(JOBS, command.body, namespace))
         return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
 
     async def _adopt(self, client: KubeClient, command: AdoptCopy) -> Outcome:

@@ -61,13 +61,16 @@ class Controller:
         timings: Timings = DEFAULT,
         *,
         clamp_grace: bool = False,
+        keep_finished_s: float = 0.0,
     ) -> None:
         self.catalog, self.scheduler, self.policies = catalog, scheduler, policies
         self.views = Views(catalog, policies, timings, clamp_grace)
         self.queues = JobQueues(catalog)
         self.states: dict[str, JobState] = {}
         kept = policies.retention
-        self.rules = LifeRules(batch_job.is_behind, policies.pods_ready, kept, timings)
+        self.rules = LifeRules(
+            batch_job.is_behind, policies.pods_ready, kept, timings, keep_finished_s
+        )
         self.news = ClusterNews(self.states, self.feed, self._start, timings)
         self.on_news, self.cluster_replaced = self.news.take, self.news.replaced
         self.cluster_stood = self.news.stood

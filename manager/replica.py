@@ -106,6 +106,7 @@ class Replica:
                 manager = Manager(
                     client, index, runtime, origin, self._policies, self._timings,
                     clamp_grace=settings.clamp_grace, offers=settings.offers(),
+                    keep_finished_s=settings.keep_finished_s,
                 )  # fmt: skip
                 manager.on_crash = exit_soon
                 self._manager = manager

@@ -123,6 +123,11 @@ class QueueProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class LetGo:
+    """A copy that has ended is not to be kept any longer: its cluster is being emptied."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """All effects of the last step succeeded."""
 
@@ -175,6 +180,7 @@ Event = (
     | PrioritySeen
     | QueueMoved
     | QueueProblem
+    | LetGo
     | Done
     | Failed
     | OfferRefused

@@ -250,6 +250,8 @@ class JobState:
     failures: int = 0
     standings: Mapping[str, Standing] = field(default_factory=dict)
     """What is known of the clusters where this job is bound or has copies, by name."""
+    keep: bool = True
+    """Whether a copy that has ended may be kept for a while: its cluster is not being emptied."""
     shown: int | None = None
     """Version of the copy whose status was written last: a server that does not keep all of it
     must not be asked again and again."""

@@ -77,6 +77,8 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return replace(state, queued=False)
         case on.QueueProblem(message, reason):
             return replace(state, queue_problem=message, queue_reason=reason)
+        case on.LetGo():
+            return replace(state, keep=False)
         case on.Done():
             return replace(state, busy=False, failures=0)
         case on.Failed(after):

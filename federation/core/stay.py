@@ -30,13 +30,14 @@ class LifeRules:
     """What the shell settles once. `behind` is the job kind's comparison of two statuses.
 
     `pods_ready` is None where nobody waits for pods to be ready. `timings` are those of the leases
-    of clusters.
+    of clusters. A copy that ended is kept for `keep_finished_s` once its result is recorded.
     """
 
     behind: Behind
     pods_ready: PodsReady | None = None
     retention: Retention = field(default_factory=Retention)
     timings: Timings = DEFAULT
+    keep_finished_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

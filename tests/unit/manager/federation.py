@@ -67,6 +67,7 @@ class Federation:
         self.home = FakeKube(namespaces=("team", FEDQ_NAMESPACE))
         queue_objects(self.home, quota, **spec)
         self.policies = policies
+        self.keep_finished_s = 0.0
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
         self.index = Breakable()
@@ -102,7 +103,10 @@ class Federation:
     async def running(self) -> AsyncIterator[Manager]:
         client = KubeClient(Endpoint("https://home", name="home"), transport=self.home)
         runtime = FakeRuntime(self.workers)
-        self.manager = manager = Manager(client, self.index, runtime, ORIGIN, self.policies)
+        self.manager = manager = Manager(
+            client, self.index, runtime, ORIGIN, self.policies,
+            keep_finished_s=self.keep_finished_s,
+        )  # fmt: skip
         task = asyncio.create_task(manager.run())
         try:
             await until(lambda: manager.ready or task.done(), "the manager is ready")
