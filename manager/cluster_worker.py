@@ -31,9 +31,10 @@ from federation.edge.errors import (
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
-from federation.edge.resources import JOBS, WORKER_REPORTS, Json
+from federation.edge.resources import JOBS, PODS, WORKER_REPORTS, Json
 from federation.jobs import batch_job
 from manager.leash import Leash
+from manager.pod_watch import SELECT, PodWatch
 from manager.protocol import (
     AdoptCopy,
     ChangeCopy,
@@ -72,6 +73,7 @@ class ClusterWorker:
         self._news = asyncio.Event()
         self._health = Health()
         self._copies: dict[str, Copy] = {}
+        self._pods = PodWatch(self._news.set)
         self._inventory: Inventory | None = None
         self._report: Json | None = None
         self._seq = 0
@@ -100,10 +102,12 @@ class ClusterWorker:
         copies = Informer(client, JOBS, on_copy, select=own)
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
         reports = Informer(client, WORKER_REPORTS, on_report)
+        pods = Informer(client, PODS, self._pods.handler(), select=SELECT)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(copies.run())
                 tasks.create_task(reports.run())
+                tasks.create_task(pods.run())  # a cluster that does not show them works as well
                 tasks.create_task(self._probe(client, copies, reports))
         finally:
             await client.aclose()
@@ -147,8 +151,9 @@ class ClusterWorker:
         if self._leash is not None:
             self._leash.told(self._seq)
         self._sent = News(
-            self.instance, os.getpid(), self._seq, self._health, copies, inventory, report, requests
-        )
+            self.instance, os.getpid(), self._seq, self._health, copies, inventory, report,
+            self._pods.news(), requests,
+        )  # fmt: skip
         return self._sent
 
     # What is seen

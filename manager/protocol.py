@@ -116,6 +116,15 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class PodNews:
+    """What is wrong with the pods of an attempt of a job; '' for nothing."""
+
+    local_uid: str
+    attempt: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """A full listing: all local UIDs that have a copy, as of `version`."""
 
@@ -138,6 +147,7 @@ class News:
     copies: tuple[Copy, ...] = ()
     inventory: Inventory | None = None
     report: Json | None = None
+    pods: tuple[PodNews, ...] = ()
     requests: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from federation.core import doubt, edits, loss, moving, returning
+from federation.core import doubt, edits, loss, moving, pod_note, returning
 from federation.core import effects as do
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
@@ -239,7 +239,12 @@ def _running(
     ready, at = readiness(record, copy, now, rules)
     if ready and not copy.finished:
         effects.append(do.SetPodsReady(True))
-    return replace(state, deadline=None, due=earlier(state.due, at)), tuple(effects)
+    said, later = pod_note.note(state, record, copy, now)
+    if said is not None and not copy.finished:  # what ended tells with its end
+        effects.append(said)
+        state = replace(state, pods_written=now)
+    due = earlier(state.due, earlier(at, later))
+    return replace(state, deadline=None, due=due), tuple(effects)
 
 
 def _finish(

@@ -192,6 +192,13 @@ class SetNote:
 
 
 @dataclass(frozen=True, slots=True)
+class SetPods:
+    """Record what is wrong with the pods ('': nothing any more)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Readmit:
     """Record that the job may queue again after an eviction."""
 
@@ -268,6 +275,7 @@ Effect = (
     | Unbind
     | EndMove
     | SetNote
+    | SetPods
     | Readmit
     | SyncChecks
     | SetPodsReady

@@ -123,6 +123,14 @@ class QueueProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class PodsSeen:
+    """What is wrong with the pods of an attempt; '' for nothing."""
+
+    attempt: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class LetGo:
     """A copy that has ended is not to be kept any longer: its cluster is being emptied."""
 
@@ -180,6 +188,7 @@ Event = (
     | PrioritySeen
     | QueueMoved
     | QueueProblem
+    | PodsSeen
     | LetGo
     | Done
     | Failed

@@ -129,6 +129,8 @@ class Record:
     evicted_message: str = ""
     move_to: str = ""
     """The cluster that it is to run on by order; '' without one."""
+    pods_note: str = ""
+    """What is written of the pods of the attempt."""
     note: str = ""
     """What is written of the binding, or of how the last one ended."""
     evicted_at: float | None = None
@@ -210,6 +212,16 @@ class RemoteJob:
         return not self.suspended and not self.finished
 
 
+class PodTrouble(NamedTuple):
+    """What is wrong with the pods of an attempt ('': nothing), and since when that is known (in
+    seconds since the epoch).
+    """
+
+    attempt: int
+    text: str
+    since: float
+
+
 @dataclass(frozen=True, slots=True)
 class JobState:
     """All facts of one job, and where its writes stand.
@@ -250,6 +262,9 @@ class JobState:
     failures: int = 0
     standings: Mapping[str, Standing] = field(default_factory=dict)
     """What is known of the clusters where this job is bound or has copies, by name."""
+    pods: PodTrouble | None = None
+    pods_written: float = 0.0
+    """When that was written last, in seconds since the epoch."""
     keep: bool = True
     """Whether a copy that has ended may be kept for a while: its cluster is not being emptied."""
     shown: int | None = None

@@ -17,6 +17,7 @@ from federation.core.facts import (
     Eviction,
     JobState,
     LocalJob,
+    PodTrouble,
     Record,
     RemoteJob,
     nothing_there,
@@ -77,6 +78,8 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return replace(state, queued=False)
         case on.QueueProblem(message, reason):
             return replace(state, queue_problem=message, queue_reason=reason)
+        case on.PodsSeen(attempt, text):
+            return _pods_seen(state, attempt, text, now)
         case on.LetGo():
             return replace(state, keep=False)
         case on.Done():
@@ -144,6 +147,14 @@ def _local_seen(state: JobState, local: LocalJob | None) -> JobState:
     moved = known and local and _queue_view(known) != _queue_view(local)
     state = replace(state, local=local, queued=state.queued and not moved)
     return _note_running(state)
+
+
+def _pods_seen(state: JobState, attempt: int, text: str, now: float) -> JobState:
+    """A trouble counts from when there was none: it may be told in other words meanwhile."""
+    known = state.pods
+    goes_on = known is not None and known.attempt == attempt and bool(known.text) == bool(text)
+    since = known.since if known is not None and goes_on else now
+    return replace(state, pods=PodTrouble(attempt, text, since))
 
 
 def _queue_view(local: LocalJob) -> object:
