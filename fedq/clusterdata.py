@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.access import agent_access, cluster_registration, kubeconfig_secret
-from federation.api.epochs import epoch_of
+from federation.api.epochs import over_below
 from federation.api.multikueue import MultiKueueCluster
 from federation.api.names import FEDQ_NAMESPACE
 from federation.edge.errors import Forbidden, NotFound
@@ -58,7 +58,7 @@ async def read_situation(client: KubeClient, name: str, order: Order) -> Situati
         workloads,
         order,
         away=phase(cluster) in AWAY,
-        epoch=epoch_of(lease) if lease else 0,
+        epoch=over_below(lease) if lease else 0,
     )
     naming = [
         obj["metadata"]["name"] for obj in configs if name in (obj["spec"].get("clusters") or ())

@@ -58,7 +58,9 @@ class Manager:
         clamp_grace: bool = False,
         offers: OfferLimits = LIMITS,
         keep_finished_s: float = 0.0,
+        pulse: KubeClient | None = None,
     ) -> None:
+        """`pulse` is the client of the canary, if it is to have connections of its own."""
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
         if policies and policies.resources.devices.mappings:
@@ -74,7 +76,7 @@ class Manager:
             keep_finished_s=keep_finished_s,
         )
         self.controller.fetch = self._fetch
-        watcher = Watcher(client, timings)
+        watcher = Watcher(client, timings, pulse=pulse)
         self.clusters = Clusters(
             client, runtime, origin, self._news, self._clusters_changed, watcher, Exposures(offers)
         )

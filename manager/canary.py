@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 NAME = "fedq-canary"
 MOST_OPEN = 100
 """Writes that may still come back."""
+AT_ONCE = 4
+"""Writes under way: a slow one does not put the next one off."""
 
 
 class Canary:
@@ -63,22 +65,34 @@ class Canary:
 
     async def run(self) -> None:
         """Write until cancelled."""
-        while True:
-            self._number += 1
-            self._sent[self._number] = self._clock.boot()
-            self._sent.pop(self._number - MOST_OPEN, None)
-            try:
-                await self._write()
-                self._error = ""
-            except ApiError as error:
-                self._error = str(error)
-                log.warning("canary.not_written", error=str(error))
-            await asyncio.sleep(self._period)  # a sign of life has a period
+        under_way: set[asyncio.Task[None]] = set()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                if len(under_way) < AT_ONCE:
+                    self._number += 1
+                    task = tasks.create_task(self._send(self._number))
+                    under_way.add(task)
+                    task.add_done_callback(under_way.discard)
+                await asyncio.sleep(self._period)  # a sign of life has a period
 
-    async def _write(self) -> None:
+    async def _send(self, number: int) -> None:
+        self._sent[number] = self._clock.boot()
+        self._sent.pop(number - MOST_OPEN, None)
+        try:
+            await self._write(number)
+        except ApiError as error:
+            if not self._error:
+                log.warning("canary.not_written", error=str(error))
+            self._error = str(error)
+        else:
+            if self._error:
+                log.info("canary.written_again")
+            self._error = ""
+
+    async def _write(self, number: int) -> None:
         spec = {
             "holderIdentity": self._holder,
-            "leaseTransitions": self._number,
+            "leaseTransitions": number,
             "renewTime": wire_micro_time(self._clock.wall()),
         }
         try:

@@ -19,7 +19,7 @@ from federation.api.names import ActiveReason
 from federation.core import events as on
 from federation.core.facts import JobState, RemoteJob
 from federation.core.failover import Standing, Timings
-from federation.core.loss import may_rerun, waits_for_time
+from federation.core.loss import harmless, may_rerun, stranded, waits_for_time
 from manager.link import ClusterLink
 from manager.protocol import Copy, DeleteCopy, News, Result
 from manager.reruns import Reruns
@@ -32,6 +32,7 @@ _CUT_OFF = frozenset(
         ActiveReason.INSECURE_KUBE_CONFIG,
         ActiveReason.CLIENT_CONNECTION_FAILED,
         ActiveReason.WORKER_UNAVAILABLE,
+        ActiveReason.OTHER_CLUSTER,
     }
 )
 """Why nothing can be done on a cluster; with any other problem it is tried."""
@@ -53,6 +54,8 @@ class ClusterNews:
         self._standings: dict[str, Standing] = {}
         self._there: dict[str, set[str]] = {}
         """UIDs of the jobs that each cluster matters to."""
+        self._here: dict[str, set[str]] = {}
+        """UIDs of the jobs whose copies were seen on the physical cluster that has a name now."""
         self._reruns = Reruns(self._rerun)
         self._orphans: dict[str, dict[str, RemoteJob]] = {}
         self._again: dict[str, asyncio.TimerHandle] = {}
@@ -79,6 +82,32 @@ class ClusterNews:
         for cluster in now - after.standings.keys():
             if (standing := self._standings.get(cluster)) is not None:
                 self._tell(uid, after, standing)
+        for cluster in now:
+            self._let_go(uid, after, cluster)
+
+    def _let_go(self, uid: str, state: JobState, cluster: str) -> None:
+        """A copy on a physical cluster that lost its name is out of reach for good: once it keeps
+        nothing from starting, and nothing is bound to it, it counts as gone.
+        """
+        standing, copy = self._standings.get(cluster), state.remotes.get(cluster)
+        if standing is None or copy is None or copy.gone:
+            return
+        bound = state.bound
+        if (bound is not None and bound.cluster == cluster) or not self._apart(
+            uid, state, standing
+        ):
+            return
+        if harmless(copy, standing.of_the_one_before, self._timings):
+            self._feed(uid, on.RemoteAbsent(cluster, copy.version))
+
+    def _apart(self, uid: str, state: JobState, standing: Standing) -> bool:
+        """Whether a job is on the physical cluster that had the name before."""
+        return stranded(state, standing) and uid not in self._here.get(standing.cluster, ())
+
+    def _own(self, uid: str, state: JobState, standing: Standing) -> Standing:
+        """How a cluster stands for a job: that where the job is, if two had the name."""
+        apart = self._apart(uid, state, standing)
+        return standing.of_the_one_before if apart else standing
 
     def _jobs(self, cluster: str) -> Iterator[tuple[str, JobState]]:
         for uid in list(self._there.get(cluster, ())):
@@ -93,13 +122,15 @@ class ClusterNews:
         known = self._standings.get(name)
         standing = replace(standing, reachable=known.reachable if known else True)
         self._standings[name] = standing
-        new = known is None or replace(known, silent=0.0) != replace(standing, silent=0.0)
+        new = known is None or known.timeless != standing.timeless
         for uid, state in self._jobs(name):
             if new or waits_for_time(state):
                 self._tell(uid, state, standing)
+            self._let_go(uid, self._states.get(uid, state), name)
 
     def _tell(self, uid: str, state: JobState, standing: Standing) -> None:
         """Tell a job, later if that makes it run elsewhere."""
+        standing = self._own(uid, state, standing)
         bound = state.bound
         moves = bound is not None and bound.cluster == standing.cluster
         if moves and bound is not None and may_rerun(bound, standing, self._timings):
@@ -112,12 +143,15 @@ class ClusterNews:
     def _rerun(self, uid: str, cluster: str) -> None:
         """It is the turn of a job whose cluster is lost, if it still is."""
         if uid in self._states and cluster in self._states[uid].places:
-            self._feed(uid, on.ClusterStood(self._standings[cluster]))
+            standing = self._own(uid, self._states[uid], self._standings[cluster])
+            self._feed(uid, on.ClusterStood(standing))
 
     def _reach(self, cluster: str, *, reachable: bool) -> None:
         known = self._standings.get(cluster) or Standing(cluster)
         self._standings[cluster] = replace(known, reachable=reachable)
         for uid, state in self._jobs(cluster):
+            if self._apart(uid, state, known):
+                continue
             told = state.standings.get(cluster)
             if told is None or told.reachable != reachable:
                 self._feed(uid, on.ClusterStood(replace(told or known, reachable=reachable)))
@@ -132,6 +166,7 @@ class ClusterNews:
     def replaced(self, cluster: str) -> None:
         """A cluster is reached anew; its first inventory follows."""
         self._read_anew(cluster)
+        self._here.pop(cluster, None)
         self._orphans.pop(cluster, None)
         self._reach(cluster, reachable=True)
 
@@ -172,6 +207,10 @@ class ClusterNews:
 
     def _see_copy(self, link: ClusterLink, copy: Copy) -> None:
         remote = copy.remote
+        if not remote.gone:
+            self._here.setdefault(link.name, set()).add(copy.local_uid)
+        elif copy.local_uid in self._here.get(link.name, ()):
+            self._here[link.name].discard(copy.local_uid)
         if remote.gone or remote.finished:
             link.ledger.ended(copy.local_uid, remote.version)
         if copy.local_uid in self._states:
@@ -205,5 +244,7 @@ class ClusterNews:
 
     def _check_inventory(self, link: ClusterLink, present: frozenset[str], version: int) -> None:
         concerned = dict(self._jobs(link.name))
+        standing = self._standings.get(link.name)
         for uid in concerned.keys() - present:
-            self._feed(uid, on.RemoteAbsent(link.name, version))
+            if standing is None or not self._apart(uid, concerned[uid], standing):
+                self._feed(uid, on.RemoteAbsent(link.name, version))

@@ -31,7 +31,7 @@ from federation.edge.errors import (
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
-from federation.edge.resources import JOBS, PODS, WORKER_REPORTS, Json
+from federation.edge.resources import JOBS, NAMESPACES, PODS, WORKER_REPORTS, Json
 from federation.jobs import batch_job
 from manager.leash import Leash
 from manager.pod_watch import SELECT, PodWatch
@@ -57,6 +57,7 @@ POLL_S = 5.0
 NEWS_APART_S = 0.1
 """Least time between two batches of news: under load it makes batches, idle it costs nothing."""
 _IN_FLIGHT = 32
+IDENTITY_NAMESPACE = "kube-system"
 
 
 class ClusterWorker:
@@ -82,6 +83,12 @@ class ClusterWorker:
         self._told: dict[str, RemoteJob] = {}
         self._limit = asyncio.Semaphore(_IN_FLIGHT)
         self._polling = asyncio.Lock()
+        self._identity = ""
+        self._wanted = spec.identity
+        """The physical cluster that this has to be: as asked for, or the first that was seen."""
+        unknown = "it is not known yet which physical cluster this is"
+        self._other = unknown if spec.identity else ""
+        """Why nothing is done or told of what is there; '' if it is."""
 
     async def run(self) -> None:
         """Watch and probe until cancelled. A kubeconfig that cannot be used is reported."""
@@ -98,7 +105,7 @@ class ClusterWorker:
         if self._leash is not None:
             client.halted = self._leash.problem
         own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
-        on_copy = Calls(self.see_copies, self.see_copy, partial(self.see_copy, gone=True))
+        on_copy = Calls(self._see_listed, self.see_copy, partial(self.see_copy, gone=True))
         copies = Informer(client, JOBS, on_copy, select=own)
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
         reports = Informer(client, WORKER_REPORTS, on_report)
@@ -152,9 +159,49 @@ class ClusterWorker:
             self._leash.told(self._seq)
         self._sent = News(
             self.instance, os.getpid(), self._seq, self._health, copies, inventory, report,
-            self._pods.news(), requests,
+            requests, self._identity, self._pods.news(),
         )  # fmt: skip
         return self._sent
+
+    # Which physical cluster it is
+
+    async def identify(self, client: KubeClient) -> None:
+        """Look which physical cluster answers. The UID of kube-system is made with it and stays.
+        Raises ApiError if that cannot be told.
+        """
+        try:
+            found = await client.get(NAMESPACES, IDENTITY_NAMESPACE)
+            identity = str(found["metadata"]["uid"])
+        except (NotFound, Forbidden) as error:
+            if self._wanted:
+                self._be_other(f"it cannot be told which physical cluster this is: {error}")
+            else:
+                self._other = ""
+            return
+        self._wanted = self._wanted or identity
+        if identity != self._identity:
+            self._identity = identity
+            self._news.set()
+        if identity == self._wanted:
+            self._other = ""
+        else:
+            self._be_other(
+                f"another physical cluster ({identity}) answers under the name {self.spec.name}"
+                f" than before ({self._wanted}): what is bound to that one is given up first"
+            )
+
+    def _be_other(self, why: str) -> None:
+        self._other = why
+        self._set_health(Health(False, ActiveReason.OTHER_CLUSTER.value, why))
+
+    async def _see_listed(self, items: Sequence[Json], version: str) -> None:
+        """A full listing, whichever physical cluster it comes from: it is read first, so that a
+        change between the two is found.
+        """
+        assert self._client is not None
+        await self.identify(self._client)
+        if not self._other:
+            self.see_copies(items, version)
 
     # What is seen
 
@@ -169,6 +216,8 @@ class ClusterWorker:
 
     def see_copy(self, job: Json, *, gone: bool = False) -> None:
         """One copy as it is now. What makes no difference to the manager is not passed on."""
+        if self._other:
+            return
         copy = self._copy(job, gone=gone)
         uid = copy.remote.uid
         if _same(self._told.get(uid), copy.remote):
@@ -205,6 +254,7 @@ class ClusterWorker:
         try:
             async with asyncio.timeout(PROBE_S):
                 await client.raw("GET", "/readyz")
+                await self.identify(client)
         except TimeoutError:
             return Health(
                 False,
@@ -213,6 +263,8 @@ class ClusterWorker:
             )
         except ApiError as error:
             return Health(False, _reason(error), str(error))
+        if self._other:
+            return Health(False, ActiveReason.OTHER_CLUSTER.value, self._other)
         for informer in (copies, reports):
             if isinstance(informer.error, NotFound):
                 return Health(
@@ -239,6 +291,11 @@ class ClusterWorker:
             return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, text, reply=Reply.UNSENT)
         try:
             async with self._limit:
+                if self._other:
+                    return Outcome(
+                        Result.RETRY, ActiveReason.OTHER_CLUSTER.value, self._other,
+                        reply=Reply.UNSENT,
+                    )  # fmt: skip
                 if isinstance(command, CreateCopy):
                     return await self._create(self._client, command)
                 if isinstance(command, AdoptCopy):

@@ -151,6 +151,7 @@ class Clusters:
             listed=link is not None and link.inventoried.is_set() and health.ok,
             inventory_epoch=link.ledger.inventory_epoch if link else 0,
             confirmed_below=orders.confirmed_below,
+            identity=link.identity if link else "",
         )
 
     def _reached(self, name: str, obj: Json) -> Health:
@@ -177,6 +178,9 @@ class Clusters:
         return Health(False, ActiveReason.BAD_KUBE_CONFIG.value, _missing_secret(obj))
 
     def _news(self, link: ClusterLink, news: News) -> None:
+        noted = self.watcher.leases.identity(link.name)
+        if noted and news.identity not in ("", noted):  # what is there concerns no job yet
+            news = replace(news, copies=(), inventory=None, report=None)
         self._on_news(link, news)
         self.watcher.look_at(link.name)
 
@@ -187,6 +191,8 @@ class Clusters:
         problems = {
             name: (self._barred(link), self.room(name) > 0) for name, link in self.links.items()
         }
+        if any(r.spec.identity != self._identity(name) for name, r in self._running.items()):
+            self._dirty.set()
         if problems != self._problems:
             self._problems = problems
             self._on_change()
@@ -310,7 +316,12 @@ class Clusters:
         """None while there is no kubeconfig to connect with."""
         name = obj["metadata"]["name"]
         kubeconfig = None if name in RESERVED else self._kubeconfig_of(obj)
-        return ClusterSpec(name, kubeconfig, self._origin) if kubeconfig else None
+        if not kubeconfig:
+            return None
+        return ClusterSpec(name, kubeconfig, self._origin, self._identity(name))
+
+    def _identity(self, name: str) -> str:
+        return self.watcher.leases.identity(name)
 
     def _kubeconfig_of(self, obj: Json) -> bytes | None:
         config = _source(obj)

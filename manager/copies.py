@@ -140,6 +140,8 @@ class Copies:
             self._controller.feed(uid, on.RemoteSeen(outcome.remote))
         if outcome.result is Result.ABSENT:
             self._controller.feed(uid, on.RemoteAbsent(copy.cluster, copy.version))
+        elif outcome.result is Result.RETRY and outcome.remote is not None:
+            raise Again("", AFTER_CONFLICT_S)  # it has changed, and is known as it is now
         else:
             _check(outcome)
 

@@ -47,10 +47,17 @@ class Watcher:
     while one is silent. `bound_epochs` are the highest epochs in which jobs are bound, by cluster.
     """
 
-    def __init__(self, client: KubeClient, timings: Timings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        timings: Timings,
+        clock: Clock | None = None,
+        *,
+        pulse: KubeClient | None = None,
+    ) -> None:
         self.clock = clock = clock or Clock()
         self.leases = Leases(client, timings, clock)
-        self.canary = Canary(client, timings, clock)
+        self.canary = Canary(pulse or client, timings, clock)
         self.leases.on_canary = self.canary.see
         self.leases.on_change = self.look_at
         self.brake = Brake()
@@ -123,7 +130,8 @@ class Watcher:
             away, member = counts(watch, known, now, self._timings)
             silent, members = silent + away, members + member
         before = self.brake
-        self.brake = brake(before, silent, members, self.canary.problem(), now)
+        hold = self._timings.recover
+        self.brake = brake(before, silent, members, self.canary.problem(), now, hold)
         if bool(before.reason) != bool(self.brake.reason):
             why = self.brake.reason or "clusters may be given up again after a while"
             log.warning("brake.set" if self.brake.reason else "brake.released", why=why)
@@ -177,8 +185,9 @@ class Watcher:
 
     def _feed(self, name: str, standing: Standing, now: float) -> None:
         at, fed = self._fed.get(name, (0.0, None))
-        same = fed is not None and replace(fed, silent=standing.silent) == standing
-        if same and (standing.silent == 0 or now - at < TICK_S / 2):
+        same = fed is not None and fed.timeless == standing.timeless
+        still = standing.silent == standing.since_replaced == 0
+        if same and (still or now - at < TICK_S / 2):
             return
         self._fed[name] = now, standing
         self.on_standing(standing)
@@ -194,7 +203,9 @@ class Watcher:
                 case Fence() as fence:
                     write = self.leases.fence(name, fence)
                 case None:
-                    body = self.leases.stale(name, bound=name in self._bound)
+                    known = self.facts(name)
+                    identity = known.identity if known is not None else ""
+                    body = self.leases.stale(name, bound=name in self._bound, identity=identity)
                     if body is None:
                         continue
                     write = self.leases.configure(name, body)

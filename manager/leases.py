@@ -121,15 +121,21 @@ class Leases:
             self._forget(name)
         self._take(lease)
 
-    def stale(self, name: str, *, bound: bool) -> Json | None:
+    def stale(self, name: str, *, bound: bool, identity: str = "") -> Json | None:
         """The Lease to write where it does not say what the settings do; K is kept while jobs that
-        may have been admitted under it are `bound` there.
+        may have been admitted under it are `bound` there. `identity` is that of the physical
+        cluster which answers.
         """
         lease, watch = self._objects.get(name), self.watches.get(name)
         if lease is None or watch is None or watch.seen is None:
             return None
         kill = watch.seen.kill if bound else 0.0
-        return wire.configured(lease, watch.seen.epoch, self._timings, watch.lease, kill)
+        return wire.configured(lease, watch.seen.epoch, self._timings, watch.lease, kill, identity)
+
+    def identity(self, name: str) -> str:
+        """The physical cluster that has the name, as noted on its Lease; '' if none is."""
+        seen = self.watches.get(name, Watch()).seen
+        return seen.identity if seen is not None else ""
 
     async def configure(self, name: str, body: Json) -> None:
         """Write a Lease as `stale` gave it."""

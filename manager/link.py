@@ -54,6 +54,8 @@ class ClusterLink:
         self.health = Health()
         self.inventoried = asyncio.Event()
         """Set once the copies on the cluster have been listed."""
+        self.identity = ""
+        """The physical cluster, as it was seen last; '' if it is not known."""
         self.pid = 0
         self.requests: Mapping[tuple[str, str, str], int] = {}
         self._handle = handle
@@ -166,6 +168,7 @@ class ClusterLink:
     def _take(self, news: News) -> None:
         self.health, self.pid = news.health, news.pid
         self.requests = news.requests
+        self.identity = news.identity or self.identity
         if news.report is not None:
             self.ledger.report(news.report)
         if news.inventory is not None:

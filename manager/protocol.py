@@ -14,11 +14,14 @@ from federation.edge.resources import Json
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A worker cluster to look after. `kubeconfig` is the text of the Secret: not trusted."""
+    """A worker cluster to look after. `kubeconfig` is the text of the Secret: not trusted.
+    `identity` is that of the physical cluster which it has to be ('': any one).
+    """
 
     name: str
     kubeconfig: bytes
     origin: str
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,8 @@ class News:
     """What changed since the news acknowledged last. Only the latest state of each object.
 
     `instance` changes when the worker restarts, and then everything comes again. `requests` are
-    those that it has sent so far, by (verb, plural, subresource).
+    those that it has sent so far, by (verb, plural, subresource). `identity` is that of the
+    physical cluster: the UID of its namespace kube-system ('': not known).
     """
 
     instance: str
@@ -147,8 +151,9 @@ class News:
     copies: tuple[Copy, ...] = ()
     inventory: Inventory | None = None
     report: Json | None = None
-    pods: tuple[PodNews, ...] = ()
     requests: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    identity: str = ""
+    pods: tuple[PodNews, ...] = ()
 
 
 class WorkerUnavailable(Exception):

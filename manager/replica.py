@@ -28,6 +28,7 @@ from manager.election import Election, LeadershipLost
 from manager.instance import instance
 from manager.local_runtime import LocalRuntime
 from manager.origin import ForeignOrigin, ensure_origin
+from manager.own_loop import OwnLoop
 from manager.ray_process import RaySettings, open_ray
 from manager.reading_api import Leader
 from manager.runtime import SupervisedRuntime
@@ -55,29 +56,31 @@ class Replica:
             await self._manage(endpoint)
             return
         client = KubeClient(endpoint, user_agent="fedq-manager-election")
-        with instance(self._settings.state_dir) as identity:
-            async with client:
-                election = Election(client, identity, self._settings.election())
-                self._election = election
-                await election.lead()
+        with instance(self._settings.state_dir) as identity, OwnLoop("election") as apart:
+            election = Election(client, identity, self._settings.election())
+            self._election = election
+            try:
+                await apart.run(election.lead())
                 try:
-                    await self._lead(election, endpoint)
+                    await self._lead(election, endpoint, apart)
                 finally:
-                    await election.resign()
+                    await apart.run(election.resign())
+            finally:
+                await apart.run(client.aclose())
 
-    async def _lead(self, election: Election, endpoint: Endpoint) -> None:
+    async def _lead(self, election: Election, endpoint: Endpoint, apart: OwnLoop) -> None:
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._keep(election))
+                tasks.create_task(self._keep(election, apart))
                 tasks.create_task(guard(self._manage(endpoint), "manager"))
         except* LeadershipLost:
             log.info("leader.ended", own=election.identity)
         except* ForeignOrigin:  # logged with what to do
             self.lost = True
 
-    async def _keep(self, election: Election) -> None:
+    async def _keep(self, election: Election, apart: OwnLoop) -> None:
         try:
-            await election.keep()
+            await apart.run(election.keep())
         except LeadershipLost as error:
             self.lost = True
             log.error("leader.lost", why=str(error))
@@ -98,14 +101,17 @@ class Replica:
                 tasks.create_task(vital(runtime.run(), "runtime"))
                 url = settings.redis_url or stack.enter_context(embedded_redis(settings.state_dir))
                 client = KubeClient(endpoint, user_agent="fedq-manager")
-                client.halted = self._halted
+                # Signs of life queue behind nothing.
+                pulse = KubeClient(endpoint, user_agent="fedq-manager-canary")
+                client.halted = pulse.halted = self._halted
                 await stack.enter_async_context(client)
+                await stack.enter_async_context(pulse)
                 origin = await ensure_origin(client)
                 index = RedisIndex(url, shard=f"{origin[:8]}:0")
                 stack.push_async_callback(index.aclose)
                 manager = Manager(
                     client, index, runtime, origin, self._policies, self._timings,
-                    clamp_grace=settings.clamp_grace, offers=settings.offers(),
+                    clamp_grace=settings.clamp_grace, offers=settings.offers(), pulse=pulse,
                     keep_finished_s=settings.keep_finished_s,
                 )  # fmt: skip
                 manager.on_crash = exit_soon

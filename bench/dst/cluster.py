@@ -16,7 +16,14 @@ from bench.dst.clock import EPOCH, VirtualLoop
 from bench.dst.truth import Run, Traits, Truth
 from federation.api.names import FEDQ_NAMESPACE, Mirror
 from federation.api.policies.jobs import EPOCH_CONFIG_MAP
-from federation.edge.resources import CONFIGMAPS, JOBS, WORKER_REPORTS, WORKLOADS, Resource
+from federation.edge.resources import (
+    CONFIGMAPS,
+    JOBS,
+    NAMESPACES,
+    WORKER_REPORTS,
+    WORKLOADS,
+    Resource,
+)
 from federation.jobs import batch_job
 from federation.jobs.mirror import mirrored_epoch
 from tests.fakes.kube_api import FakeKube
@@ -25,6 +32,9 @@ from tests.fakes.patches import Refused
 
 Json = dict[str, Any]
 Key = tuple[str, str]
+
+IDENTITY = "kube-system"
+"""The namespace whose UID tells one physical cluster from another."""
 
 
 @dataclass
@@ -47,7 +57,7 @@ class Cluster:
         self.name, self.loop, self.truth, self.rng = name, loop, truth, rng
         self.fake = FakeKube(
             clock=lambda: datetime.fromtimestamp(EPOCH + loop.now, UTC),
-            namespaces=("default", FEDQ_NAMESPACE),
+            namespaces=("default", IDENTITY, FEDQ_NAMESPACE),
         )
         self.fake.objects.followers.setdefault(JOBS, []).append(self._changed)
         self.fake.objects.blocked = self._has_pods
@@ -277,6 +287,8 @@ class Cluster:
                 self.fake.merge(resource, name, body, namespace)
                 if (namespace, name) in self.fake.objects.data[resource]:
                     self.fake.delete(resource, name, namespace)
+        self.fake.delete(NAMESPACES, IDENTITY)
+        self.fake.create(NAMESPACES, {"metadata": {"name": IDENTITY}})
         self.fake.compact()
         self.fake.drop_watches()
 

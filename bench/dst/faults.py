@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from bench.dst.programs import ELECTION, Program
 from bench.dst.world import World
-from federation.api.names import FEDQ_NAMESPACE, FENCED, Mirror, Order
+from federation.api.epochs import over_below
+from federation.api.names import FEDQ_NAMESPACE, Order
 from federation.api.orders import GRACEFUL, NOW
 from federation.core.failover import Tier
 from federation.edge.resources import LEASES, MULTIKUEUE_CLUSTERS
@@ -272,8 +273,8 @@ class Faults:
         return f"{name} leaves"
 
     def perish(self, now: float, lasts: float) -> str:
-        """A cluster burns down; a new one takes its place. Somebody may confirm that it is dead,
-        once it is fenced: `fedq cluster fence confirm`.
+        """A cluster burns down; a new one takes its place. Somebody confirms that it is dead, once
+        that can be said: `fedq cluster fence confirm`.
         """
         name = self._cluster()
         agent = self.world.agents[name]
@@ -284,21 +285,17 @@ class Faults:
         agent.kill(lasts)
         agent.note.text = None
         self.world.clusters[name].perish()
-        if self.rng.random() < 0.7:
-            self.world.loop.later(self.rng.uniform(1, 120), self._confirm, name)
+        self.world.loop.later(self.rng.uniform(1, 120), self._confirm, name)
         return f"{name} burns down"
 
     def _confirm(self, name: str) -> None:
         key = (FEDQ_NAMESPACE, name)
         lease = self.world.home.objects.data.get(LEASES, {}).get(key)
-        links = self.world.links_of_managers(name)
-        if lease is None or all(link.to_server for link in links):
-            return
-        if lease["spec"].get("holderIdentity") != FENCED:
+        epoch = over_below(lease) if lease is not None else 0
+        if not epoch:
             self.world.loop.later(5, self._confirm, name)
             return
-        epoch = lease["metadata"]["annotations"][Mirror.EPOCH.value]
-        self._annotate(name, Order.FENCE_CONFIRMED, epoch)
+        self._annotate(name, Order.FENCE_CONFIRMED, str(epoch))
         self.world.records.reached["confirmed"] += 1
         self.world.note("people", f"{name} is confirmed dead below epoch {epoch}")
 

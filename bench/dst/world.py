@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from bench.dst import people
 from bench.dst.clock import EPOCH, Host, VirtualLoop
-from bench.dst.cluster import Cluster
+from bench.dst.cluster import IDENTITY, Cluster
 from bench.dst.guard import Guard
 from bench.dst.index import ShakyIndex
 from bench.dst.people import People
@@ -180,7 +180,8 @@ class World:
 
     def _answered(self, link: str, request: Any, status: int) -> None:
         path = request.url.raw_path.decode()
-        if not (path == "/readyz" or "/leases" in path or "watch=1" in path):
+        probe = path in ("/readyz", f"/api/v1/namespaces/{IDENTITY}")
+        if not (probe or "/leases" in path or "watch=1" in path):
             self.minutes[int(self.loop.now // 60)] += 1
         if self.traced and (request.method != "GET" or status >= 400):
             body = request.content.decode("utf-8", "replace")[:300]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from federation.api.epochs import epoch_of
+from federation.api.epochs import epoch_of, read_epoch
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Lease, Mirror
 from federation.core.failover import PROFILES, Timings
-from federation.core.health import Create, Fence
+from federation.core.health import Create, Fence, identity_note
 from federation.core.lease import Cause, LeaseSeen
 
 Json = dict[str, Any]
@@ -38,6 +38,8 @@ def lease_seen(obj: Json) -> LeaseSeen:
         lowered_from=min(_number(notes.get(Lease.LOWERED_FROM.value)), LONGEST_S),
         cause=str(notes.get(Lease.FENCE_CAUSE.value, "")),
         fenced_version=int(_number(notes.get(Lease.FENCED_VERSION.value))),
+        identity=str(notes.get(Lease.IDENTITY.value, "")),
+        own_since=read_epoch(str(notes.get(Lease.OWN_SINCE.value, ""))),
     )
 
 
@@ -76,25 +78,37 @@ def fenced(obj: Json, fence: Fence, now: str) -> Json:
         Lease.FENCE_CAUSE.value: fence.cause.value,
         Lease.FENCED_VERSION.value: str(fence.version),
     }
+    if fence.identity:
+        notes |= _identity(fence.identity, fence.epoch)
     spec = {"holderIdentity": FENCED, "leaseTransitions": fence.epoch}
     meta = {"resourceVersion": str(fence.version)}
     return _changed(obj, notes, spec, meta)
 
 
-def configured(obj: Json, epoch: int, timings: Timings, longest: float, kill: float) -> Json | None:
+def configured(
+    obj: Json, epoch: int, timings: Timings, longest: float, kill: float, identity: str = ""
+) -> Json | None:
     """The Lease with the settings as they are now and its epoch as it is known; None if it has
     them. `longest` is the lease that the last renewal may have been made under. `kill` is the least
-    K that has to be kept: what runs there may have been admitted under it.
+    K that has to be kept: what runs there may have been admitted under it. `identity` is that of
+    the physical cluster which answers.
     """
     seen, notes = lease_seen(obj), dict(obj["metadata"].get("annotations") or {})
     wanted = {Mirror.EPOCH.value: str(epoch), **_settings(timings, max(timings.kill, kill))}
     if longest > timings.lease:
         wanted[Lease.LOWERED_FROM.value] = f"{longest:g}"
+    noted = identity_note(seen, identity)
+    if noted != (seen.identity, seen.own_since):
+        wanted |= _identity(*noted)
     stale = Lease.LOWERED_FROM.value in notes and Lease.LOWERED_FROM.value not in wanted
     same = all(notes.get(key) == value for key, value in wanted.items())
     if same and not stale and seen.lease == timings.lease:
         return None
     return _changed(obj, wanted, {"leaseDurationSeconds": int(timings.lease)}, {}, stale=stale)
+
+
+def _identity(identity: str, since: int) -> dict[str, str]:
+    return {Lease.IDENTITY.value: identity, Lease.OWN_SINCE.value: str(since)}
 
 
 def _settings(timings: Timings, kill: float) -> dict[str, str]:

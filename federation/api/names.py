@@ -125,6 +125,10 @@ class Lease(StrEnum):
     FENCED_VERSION = "fedq.io/fenced-version"
     """The resourceVersion of the Lease that the fence was put in the place of: whoever saw that one
     knows that no renewal came in between."""
+    IDENTITY = "fedq.io/cluster-uid"
+    """UID of the namespace kube-system of the physical cluster that the epoch is of."""
+    OWN_SINCE = "fedq.io/own-since-epoch"
+    """The first epoch of that physical cluster: lower ones are of another one of the same name."""
     LOWERED_FROM = "fedq.io/lowered-from"
     """What the lease was before the manager's settings shortened it, until a renewal under the new
     value was seen."""
@@ -240,6 +244,7 @@ class ActiveReason(StrEnum):
     # MultiKueueCluster
     BAD_KUBE_CONFIG = "BadKubeConfig"
     INSECURE_KUBE_CONFIG = "InsecureKubeConfig"
+    OTHER_CLUSTER = "OtherCluster"
     BAD_CLUSTER_PROFILE = "BadClusterProfile"
     BAD_REST_CONFIG = "BadRestConfig"
     CLUSTER_PROFILE_DISABLED = "MultiKueueClusterProfileFeatureDisabled"

@@ -36,12 +36,12 @@ Plan = tuple[JobState, tuple[do.Effect, ...]]
 def remove(copy: RemoteJob) -> do.RemoveRemote:
     """Delete a copy; one that may have pods is deleted so that `gone` means stopped.
 
-    A suspended one that the agent may yet start is deleted only as it was seen: if it has been
-    started meanwhile, the deletion fails and is planned again, for a copy with pods.
+    One that may yet end, or be started by the agent, is deleted only as it was seen: if it has
+    changed meanwhile the deletion fails and is planned again, so that no result is thrown away.
     """
-    pods = has_pods(copy)
-    settled = pods or copy.finished or copy.refused
-    return do.RemoveRemote(copy.cluster, copy.uid, None if settled else copy.version, wait=pods)
+    settled = copy.finished or copy.refused
+    version = None if settled else copy.version
+    return do.RemoveRemote(copy.cluster, copy.uid, version, wait=has_pods(copy))
 
 
 def has_pods(copy: RemoteJob) -> bool:

@@ -8,7 +8,7 @@ that goes on while the machine sleeps: only the rates of the clocks matter.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 LONGEST = 86_400.0
@@ -121,7 +121,8 @@ class Standing:
     whether the manager's own connection to its API server works, which is no sign of life: what
     cannot be done there waits. `lapsed`: its lease ends about now, is over, or was until a while
     ago, whatever the brake says: that may have killed what runs there. `unheard`: it is not known
-    yet whether it lapsed, no renewal was seen to come.
+    yet whether it lapsed, no renewal was seen to come. Epochs below `own_since` are those of
+    another physical cluster that had the name before, until `since_replaced` seconds ago (0: none).
     """
 
     cluster: str
@@ -135,6 +136,22 @@ class Standing:
     reachable: bool = True
     lapsed: bool = False
     unheard: bool = False
+    own_since: int = 0
+    since_replaced: float = 0.0
+
+    @property
+    def timeless(self) -> Standing:
+        """The same without what changes by time alone: equal if nothing else is new."""
+        return replace(self, silent=0.0, since_replaced=0.0)
+
+    @property
+    def of_the_one_before(self) -> Standing:
+        """How the physical cluster stands that had the name before: it is lost, as far as anybody
+        can tell. Nothing that is done or seen under its name concerns it.
+        """
+        return replace(
+            self, present=False, suspect=True, reachable=False, silent=self.since_replaced
+        )
 
     @property
     def well(self) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from federation.core.failover import Standing, Timings
-from federation.core.lease import Cause, Watch
+from federation.core.lease import Cause, LeaseSeen, Watch
 
 
 class Phase(StrEnum):
@@ -46,7 +46,8 @@ class Facts:
     the highest epoch in which a job is bound there (0: none is). `unusable` says why the manager
     cannot work with it (its API server, the kubeconfig, the report; '' if it can), `listed` whether
     the copies there have been listed, `inventory_epoch` for which epoch its agent reports all it
-    has. `confirmed_below` is an order: all that was bound below it is dead.
+    has. `confirmed_below` is an order: all that was bound below it is dead. `identity` is that of
+    the physical cluster which answers under the name ('': not known).
     """
 
     missing_since: float | None = None
@@ -55,6 +56,7 @@ class Facts:
     listed: bool = True
     inventory_epoch: int = 0
     confirmed_below: int = 0
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,14 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Replace the Lease, if it still is at `version`, by a fenced one of `epoch`."""
+    """Replace the Lease, if it still is at `version`, by a fenced one of `epoch`; from that on it
+    is of the physical cluster `identity`, where that is another one than before.
+    """
 
     epoch: int
     cause: Cause
     version: int
+    identity: str = ""
 
 
 Action = Create | Fence
@@ -102,11 +107,14 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Brake:
     """Whether jobs are held where they are, whatever their cluster does. `reason` says why ('':
-    they are not), `since` is when that changed last.
+    they are not), `since` is when that changed last: it is let go as of when the reason was gone.
+    That is `calm_since`, while it is still held because the reason may come back (None: it is
+    there, or the brake is not set).
     """
 
     reason: str = ""
     since: float = -math.inf
+    calm_since: float | None = None
 
     def free_at(self, timings: Timings) -> float:
         """From when on clusters may be given up. Those that were cut off with all others get a
@@ -115,19 +123,25 @@ class Brake:
         return math.inf if self.reason else self.since + timings.suspect
 
 
-def brake(old: Brake, silent: int, members: int, blind: str, now: float) -> Brake:
+def brake(
+    old: Brake, silent: int, members: int, blind: str, now: float, hold: float = 0.0
+) -> Brake:
     """Set or let go the brake: while `blind` says why the manager's own view cannot be trusted, or
     while more than half of the members, and three at least, are silent at once, or all of two.
 
-    One cluster of one or two may be lost. Those that are fenced already do not count.
+    One cluster of one or two may be lost. Those that are fenced already do not count. Once set, it
+    is let go when there was no reason for it for `hold` seconds on end.
     """
     reason = blind
     most = silent >= 3 and 2 * silent > members
     if not reason and (most or silent == members == 2):
         reason = f"{silent} of {members} clusters are silent at once"
-    if bool(reason) == bool(old.reason):
-        return Brake(reason, old.since)
-    return Brake(reason, now)
+    if reason:
+        return Brake(reason, old.since if old.reason else now)
+    if not old.reason:
+        return old
+    calm = now if old.calm_since is None else old.calm_since
+    return Brake("", calm) if now - calm >= hold else replace(old, calm_since=calm)
 
 
 def counts(watch: Watch, facts: Facts, now: float, timings: Timings) -> tuple[int, int]:
@@ -166,9 +180,28 @@ def judge(
         draft = _well(watch, facts, timings)
     if seen is not None and seen.epoch < floor:
         draft = replace(draft, action=Fence(floor + 1, Cause.EPOCH_LOST, seen.version))
+    elif seen is not None and replaced(seen, facts.identity) and not seen.fenced:
+        fence = Fence(floor + 1, Cause.REPLACED, seen.version, facts.identity)
+        draft = replace(draft, action=fence)
     standing = _standing(name, watch, facts, now, draft.phase, now >= held.free_at(timings))
     standing = replace(standing, lapsed=watch.lapsed(now, timings), unheard=watch.unheard)
     return Verdict(draft.phase, standing, draft.cause, draft.since, draft.next, draft.action)
+
+
+def replaced(seen: LeaseSeen, identity: str) -> bool:
+    """Whether another physical cluster answers under the name than the Lease is of."""
+    return "" not in (seen.identity, identity) and seen.identity != identity
+
+
+def identity_note(seen: LeaseSeen, identity: str) -> tuple[str, int]:
+    """Of which physical cluster the Lease should say that it is, and since which epoch. If another
+    one has the name now, an epoch is ended first; nothing was bound in one that is fenced.
+    """
+    if not seen.identity and identity:
+        return identity, 0
+    if seen.fenced and replaced(seen, identity):
+        return identity, seen.epoch
+    return seen.identity, seen.own_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +229,7 @@ _GIVEN_UP: dict[str, str] = {
     Cause.LEFT: "its MultiKueueCluster was deleted while jobs were bound there",
     Cause.CONFIRMED: "somebody confirmed that nothing runs there",
     Cause.EPOCH_LOST: "its Lease was deleted, or its epoch lowered",
+    Cause.REPLACED: "another physical cluster has its name now",
 }
 
 
@@ -272,6 +306,7 @@ def _standing(
     away = free and (left or phase in (Phase.SUSPECT, Phase.FENCED))
     away = away or phase is Phase.LOST  # that was decided when the brake was free
     silent = max(watch.silent(now), now - watch.over_at) if left else watch.silent(now)
+    own_since = watch.seen.own_since if watch.seen is not None else 0
     return Standing(
         name,
         epoch,
@@ -282,4 +317,6 @@ def _standing(
         stopped_below=watch.stopped_below,
         # An order about epochs to come is nonsense: it must not be one when they have come.
         confirmed_below=facts.confirmed_below if facts.confirmed_below <= epoch else 0,
+        own_since=own_since,
+        since_replaced=max(0.0, now - watch.over_at) if own_since else 0.0,
     )

@@ -25,6 +25,8 @@ class Cause(StrEnum):
     """Somebody confirmed that nothing of it runs."""
     EPOCH_LOST = "epoch-lost"
     """The Lease was deleted or its epoch lowered: it begins again above all that is known."""
+    REPLACED = "replaced"
+    """Another physical cluster has the name now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class LeaseSeen:
     its renewTime, which is only ever compared. `lease`, `renew` and `kill` are the seconds that the
     agent goes by; `lowered_from` is what `lease` was before the settings were changed, as long as
     no renewal under the new value was seen (0: not changed). `fenced_version` is the version that a
-    fence was put in the place of.
+    fence was put in the place of. `identity` is that of the physical cluster that the epoch is of
+    ('': not known), `own_since` the first epoch of it (0: all are, as far as is known).
     """
 
     version: int
@@ -47,6 +50,8 @@ class LeaseSeen:
     lowered_from: float = 0.0
     cause: str = ""
     fenced_version: int = 0
+    identity: str = ""
+    own_since: int = 0
 
     @property
     def held(self) -> bool:

@@ -213,7 +213,8 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
         return state
     if remote.gone and known and known.uid and known.uid != remote.uid:
         return state
-    if remote.gone and known and known.uid == remote.uid:
+    remote = _ending(remote, known if known and known.uid == remote.uid else None)
+    if remote.gone and known and known.uid == remote.uid and known.finished == remote.finished:
         remote = replace(known, gone=True, version=remote.version)
     if known and known.uid == remote.uid:
         remote = replace(remote, doubtful=known.doubtful)
@@ -222,6 +223,18 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
     if remote.refused and not void and not (known and known.refused):
         state = _refuse(state, remote.cluster, remote.refused_reason, remote.refused, now)
     return state
+
+
+def _ending(remote: RemoteJob, known: RemoteJob | None) -> RemoteJob:
+    """What ended while it was being deleted was completed, or its pods were killed by that: then it
+    has not failed. How it had ended before stays.
+    """
+    if not (remote.terminating or remote.gone):
+        return remote
+    if known is not None and known.finished:
+        return replace(remote, finished=known.finished)
+    failed = remote.terminating and remote.finished == "Failed"
+    return replace(remote, finished="") if failed else remote
 
 
 def _remote_absent(state: JobState, cluster: str, version: int) -> JobState:
@@ -250,7 +263,7 @@ def _cluster_stood(state: JobState, standing: Standing) -> JobState:
     """What could not be done there before may be possible now, or not be needed any more."""
     before = state.standings.get(standing.cluster)
     state = replace(state, standings={**state.standings, standing.cluster: standing})
-    if before is not None and replace(before, silent=0.0) != replace(standing, silent=0.0):
+    if before is not None and before.timeless != standing.timeless:
         state = replace(state, retry_at=None)
     return state
 

@@ -59,6 +59,15 @@ def may_rerun(bound: Binding | RemoteJob, standing: Standing, timings: Timings) 
             return standing.suspect and stopped and over
 
 
+def stranded(state: JobState, standing: Standing) -> bool:
+    """Whether what a job has on a cluster is on the one that had its name before."""
+    bound, cluster = state.bound, standing.cluster
+    if bound is not None and bound.cluster == cluster:
+        return bound.epoch < standing.own_since
+    copy = state.remotes.get(cluster)
+    return copy is not None and not copy.gone and copy.epoch < standing.own_since
+
+
 def harmless(copy: RemoteJob, standing: Standing, timings: Timings) -> bool:
     """Whether an earlier copy that may be there is no reason not to start another one: it has
     ended, may run twice, or is certainly stopped.

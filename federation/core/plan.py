@@ -32,7 +32,7 @@ def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
         return _leave(state, rules)
     strays = returning.strays(state)
     if record is not None:
-        copy = returning.result(state, local, record, strays)
+        copy = returning.result(state, local, record)
         if copy is not None:
             return state, returning.take_over(local, copy)
     if removals := tuple(map(remove, returning.to_remove(state, strays))):

@@ -70,13 +70,12 @@ def retakable(state: JobState) -> RemoteJob | None:
     return None
 
 
-def result(
-    state: JobState, local: LocalJob, record: Record, copies: list[RemoteJob]
-) -> RemoteJob | None:
+def result(state: JobState, local: LocalJob, record: Record) -> RemoteJob | None:
     """The stray whose result is that of the job; None if there is none.
 
-    Work that was completed counts whenever it becomes known, if there is no other result. A failure
-    counts only if the job has no later attempt, and if it does not come from the loss.
+    Work that was completed counts whenever it becomes known, if there is no other result, be it by
+    the last word of a copy that was deleted. A failure counts only if the job has no later attempt,
+    and if it does not come from the loss.
     """
     current = state.remote
     ended = current is not None and current.finished and not doubt.doubted(state, current)
@@ -85,11 +84,16 @@ def result(
     last = record.attempt if record.binding is None else 0
     found = (
         copy
-        for copy in copies
-        if copy.finished == "Complete"
-        or (copy.finished and copy.attempt == last and not doubt.doubted(state, copy))
+        for copy in state.remotes.values()
+        if copy is not current
+        and (copy.finished == "Complete" or _failed_at_last(state, copy, last))
     )
     return min(found, key=lambda copy: (copy.finished, -copy.attempt), default=None)
+
+
+def _failed_at_last(state: JobState, copy: RemoteJob, last: int) -> bool:
+    ended = copy.finished and not copy.gone
+    return bool(ended) and copy.attempt == last and not doubt.doubted(state, copy)
 
 
 def take_over(local: LocalJob, copy: RemoteJob) -> tuple[do.Effect, ...]:

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from federation.api.epochs import epoch_of
-from federation.api.names import FENCED
+from federation.api.epochs import over_below
 from federation.api.names import Order as Note
 from federation.api.orders import GRACEFUL, NOW, cluster_orders
 from federation.edge.resources import MULTIKUEUE_CLUSTERS
@@ -274,10 +273,10 @@ def _jobs(count: int) -> str:
 
 
 def _fenced_epoch(found: Situation) -> int:
-    """The epoch that began with the fence. Raises CommandError if the cluster is not fenced."""
-    lease = found.lease or {"metadata": {}}
-    holder, epoch = (lease.get("spec") or {}).get("holderIdentity"), epoch_of(lease)
-    if holder == FENCED and epoch:
+    """The epoch that began with the fence, or when another physical cluster took the name. Raises
+    CommandError if nothing that is bound there is over.
+    """
+    if found.lease and (epoch := over_below(found.lease)):
         return epoch
     where = phase(found.cluster) or "Unknown"
     fedq = (found.cluster.get("status") or {}).get("fedq") or {}

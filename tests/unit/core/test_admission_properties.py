@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from federation.core.cycle import Fit, run_cycle
@@ -178,9 +178,14 @@ def test_removing_what_was_added_restores_the_tree(random: Random) -> None:
 
 
 async def emptied(drive: Drive) -> None:
-    """Whatever is admitted ends, until nothing is admitted any more."""
+    """Whatever is admitted ends, until nothing is admitted any more. Two that evict each other in
+    turn, as Kueue's rules have it, never come to rest: one of them is admitted in the next cycle.
+    """
     for _ in range(60):
         await drive.rest()
+        while not drive.holders and drive.core.ready:
+            if not await drive.cycle():
+                break
         holders = list(drive.holders)
         if not holders:
             return
@@ -191,6 +196,7 @@ async def emptied(drive: Drive) -> None:
 
 @SOME
 @given(RANDOMS)
+@example(Random(208))
 def test_who_waits_for_ever_could_never_be_admitted(random: Random) -> None:
     """When all the others have ended, what still waits does not fit into the empty tree."""
 

@@ -19,6 +19,7 @@ from federation.core.health import (
     Verdict,
     brake,
     counts,
+    identity_note,
     judge,
     settle,
 )
@@ -185,6 +186,62 @@ def test_a_lease_that_no_agent_renews_while_jobs_are_bound() -> None:
     assert at(130, of, Facts(bound=1)).action == Fence(2, Cause.SILENT, 1)
 
 
+# Another physical cluster has the name
+
+
+KNOWN = replace(AGENT, identity="x")
+
+
+@pytest.mark.parametrize(
+    ("of", "identity", "action"),
+    [
+        pytest.param(watch((0, KNOWN)), "x", None, id="the same"),
+        pytest.param(watch((0, KNOWN)), "", None, id="it is not known which"),
+        pytest.param(watch((0, AGENT)), "y", None, id="none was noted"),
+        pytest.param(watch((0, KNOWN)), "y", Fence(2, Cause.REPLACED, 1, "y"), id="another one"),
+        pytest.param(
+            watch((0, KNOWN), (121, replace(FENCED, identity="x"))), "y", None, id="fenced already"
+        ),
+    ],
+)
+def test_a_cluster_of_the_same_name(of: Watch, identity: str, action: Fence | None) -> None:
+    """The epoch is ended once, also while the brake holds: that moves no job by itself."""
+    assert at(5, of, Facts(identity=identity)).action == action
+    assert at(5, of, Facts(identity=identity), Brake("away", 0)).action == action
+
+
+@pytest.mark.parametrize(
+    ("seen", "identity", "noted"),
+    [
+        pytest.param(AGENT, "x", ("x", 0), id="the first that is known"),
+        pytest.param(AGENT, "", ("", 0), id="it is not known which"),
+        pytest.param(KNOWN, "y", ("x", 0), id="the fence comes first"),
+        pytest.param(
+            replace(FENCED, identity="x", epoch=4), "y", ("y", 4), id="nothing is bound in it"
+        ),
+        pytest.param(replace(KNOWN, own_since=3), "x", ("x", 3), id="the same"),
+    ],
+)
+def test_whose_epoch_it_is(seen: LeaseSeen, identity: str, noted: tuple[str, int]) -> None:
+    """What is written on the Lease."""
+    assert identity_note(seen, identity) == noted
+
+
+def test_the_one_before_is_lost() -> None:
+    """Its jobs wait as those of a lost cluster do; those bound since are well."""
+    fenced = replace(FENCED, cause="replaced", fenced_version=1, identity="y", own_since=2)
+    back = replace(BACK, identity="y", own_since=2)
+    of = watch((0, KNOWN), (10, fenced), (15, back), (190, replace(back, renewed="c")))
+    facts = Facts(inventory_epoch=2, identity="y")
+    standing = at(250, of, facts).standing  # it is silent itself by now
+    before = standing.of_the_one_before
+
+    assert at(179, of, facts).standing.stopped_below == 1
+    assert (standing.suspect, standing.silent, standing.own_since) == (True, 60, 2)
+    assert (before.well, before.suspect, before.reachable) == (False, True, False)
+    assert (before.silent, before.stopped_below) == (250, 2)
+
+
 # A cluster is taken out
 
 
@@ -304,6 +361,20 @@ def test_the_brake_says_since_when() -> None:
 
     assert brake(first, 3, 4, "", 70) == Brake("3 of 4 clusters are silent at once", 60)
     assert brake(first, 0, 4, "the canary fails", 70).since == 60
+
+
+def test_the_brake_is_not_let_go_at_once() -> None:
+    """Only after a while without a reason; what follows counts from when that began."""
+    held = brake(FREE, 3, 4, "", 60, 10)
+    calm = brake(held, 1, 4, "", 70, 10)
+    again = brake(calm, 1, 4, "the canary fails", 75, 10)
+    late = brake(brake(again, 1, 4, "", 80, 10), 1, 4, "", 89, 10)
+
+    assert (calm.reason, calm.since, calm.calm_since) == (held.reason, 60, 70)
+    assert again == Brake("the canary fails", 60)
+    assert (late.reason, late.calm_since) == ("the canary fails", 80)
+    assert brake(late, 1, 4, "", 90, 10) == Brake("", 80)
+    assert brake(late, 1, 4, "", 90, 10).free_at(T) == 80 + T.suspect
 
 
 @pytest.mark.parametrize(

@@ -554,7 +554,7 @@ def test_a_binding_taken_away_by_hand_is_no_wish() -> None:
     state = known(running, ADMITTED, copy(suspended=False), was_running=True)
     unbound = but(record(version=21), admitted=True)
     state, effects = go(state, on.LocalSeen(replace(running, version=11)), on.RecordSeen(unbound))
-    assert effects == (do.RemoveRemote("a", "copy-a-1", wait=True),)
+    assert effects == (do.RemoveRemote("a", "copy-a-1", version=30, wait=True),)
     assert not state.was_running
 
 

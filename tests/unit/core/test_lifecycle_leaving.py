@@ -89,7 +89,7 @@ LEAVING: dict[str, tuple[JobState, Effects]] = {
     ),
     "told to leave: its copy stops": (
         known(STARTED, evicted(), RUNNING),
-        (do.RemoveRemote("a", "copy-a-1", wait=True),),
+        (do.RemoveRemote("a", "copy-a-1", version=30, wait=True),),
     ),
     "its copy is stopping: the quota is held": (
         known(STARTED, evicted(), replace(RUNNING, terminating=True)),
@@ -569,3 +569,72 @@ def test_retention_of_the_deactivated() -> None:
     assert (effects, wake_at(after)) == ((), NOW + 150)
     assert planned(held("Deactivated", NOW - 200)) == ()
     assert planned(held("DeactivatedDueToX", NOW - 200), rules=NO_RULES) == ()
+
+
+# What ends in the moment in which it is to be stopped
+
+ENDS = {"version": 31, "terminating": True, "status": {"succeeded": 1}}
+LAST_WORDS: dict[str, tuple[RemoteJob, bool]] = {
+    "completed while it was deleted": (copy(suspended=False, finished="Complete", **ENDS), True),
+    "that is the last that is heard of it": (
+        copy(suspended=False, finished="Complete", gone=True, **ENDS),
+        True,
+    ),
+    "completed after its agent had suspended it": (
+        copy(evicted=VICTIM, finished="Complete", version=31),
+        True,
+    ),
+    "its pods were killed by the deletion": (
+        copy(suspended=False, finished="Failed", **ENDS),
+        False,
+    ),
+    "gone, its pods killed": (copy(suspended=False, finished="Failed", gone=True, **ENDS), False),
+    "failed, then deleted": (
+        copy(suspended=False, finished="Failed", gone=True, version=31),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAST_WORDS)
+def test_it_ends_when_it_is_to_be_stopped(name: str) -> None:
+    """Work that was completed is never thrown away; what was killed for it has not failed."""
+    last, counts = LAST_WORDS[name]
+    state, effects = go(known(STARTED, evicted(), RUNNING), on.RemoteSeen(last))
+    found = [effect for effect in effects if isinstance(effect, do.FinishWorkload)]
+    assert found == ([do.FinishWorkload(last.finished, "a")] if counts else [])
+    assert state.remotes["a"].status == (last.status if counts or not last.gone else {})
+
+
+def test_it_failed_before_it_was_deleted() -> None:
+    """That was known: the deletion has nothing to do with it."""
+    failed = copy(suspended=False, finished="Failed", version=31)
+    for last in (
+        replace(failed, version=32, terminating=True),
+        replace(failed, version=32, gone=True),
+    ):
+        state, _ = go(known(STARTED, ADMITTED, RUNNING), on.RemoteSeen(failed))
+        state, _ = go(state, on.RemoteSeen(last))
+        assert state.remotes["a"].finished == "Failed"
+
+
+def test_the_store_was_restored() -> None:
+    """What a copy was before it ended is the truth then."""
+    ended = replace(RUNNING, finished="Complete", version=31)
+    state, _ = go(known(STARTED, ADMITTED, ended), on.ClusterReplaced("a"), on.RemoteSeen(RUNNING))
+    assert state.remotes["a"].finished == ""
+
+
+def test_the_last_word_comes_late() -> None:
+    """It was known to be gone, and the job waits again: it has its result all the same."""
+    gone = replace(RUNNING, gone=True)
+    state = known(local(), record(attempt=1), gone, queued=True)
+    last = copy(suspended=False, finished="Complete", gone=True, **ENDS)
+    _, effects = go(state, on.RemoteSeen(last))
+    assert effects == (
+        do.SetSuspend(False),
+        do.SyncStatus("a"),
+        do.FinishWorkload("Complete", "a"),
+    )
+    failed = replace(last, finished="Failed", terminating=False)
+    assert go(state, on.RemoteSeen(failed))[1] == ()

@@ -261,4 +261,6 @@ def test_drained_where_it_may_run_twice() -> None:
         do.Unbind("PendingEvaluation", "x", evicted=True),
     )
     once = but(bound(admitted=True), evicted="ClusterDrained")
-    assert planned(known(once, RUNNING), WELL) == (do.RemoveRemote("a", "copy-a-1", wait=True),)
+    assert planned(known(once, RUNNING), WELL) == (
+        do.RemoveRemote("a", "copy-a-1", version=30, wait=True),
+    )

@@ -50,7 +50,7 @@ IN_NEW_EPOCH = replace(
     HERE,
     binding=replace(HERE.binding, epoch=2),  # type: ignore[type-var]
 )
-REMOVED = do.RemoveRemote("a", "copy-a-1", wait=True)
+REMOVED = do.RemoveRemote("a", "copy-a-1", version=30, wait=True)
 ADOPTED = (do.Rebind(2), do.Adopt("a", "copy-a-1", 2))
 THERE = record("b", 2, admitted=True)
 SECOND = copy("b", 2, suspended=False)
@@ -206,7 +206,7 @@ def test_a_result_ends_the_other_copy() -> None:
     finished = replace(THERE, finished=True)
     ended = replace(STARTED, finished="Complete")
     effects = planned(known(ended, finished, replace(DONE, gone=True), SECOND))
-    assert effects == (do.RemoveRemote("b", "copy-b-2", wait=True),)
+    assert effects == (do.RemoveRemote("b", "copy-b-2", version=30, wait=True),)
 
 
 def test_a_result_taken_over_in_part() -> None:

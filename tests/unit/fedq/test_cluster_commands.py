@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from federation.api.access import agent_access, cluster_registration
-from federation.api.names import FENCED, Mirror, Order
+from federation.api.names import FEDQ_NAMESPACE, FENCED, Lease, Mirror, Order
 from federation.edge import resources as r
 from federation.edge.resources import Resource
 from fedq.leaving import _resource
@@ -223,6 +223,16 @@ def test_confirm(fedq: Fedq, kube: FakeKube) -> None:
         Order.FENCE_EVIDENCE.value: "power off, ticket 7",
     }
     assert notes(kube) == expected
+
+
+def test_confirm_what_another_cluster_of_the_name_had(fedq: Fedq, kube: FakeKube) -> None:
+    """Its agent renews; what is bound since it has the name is not meant."""
+    bind(kube, "kept", "keep")
+    stands(kube, "east", "Ready", holder="agent", epoch=4)
+    owner = {"metadata": {"annotations": {Lease.OWN_SINCE.value: "3"}}}
+    kube.merge(r.LEASES, "east", owner, FEDQ_NAMESPACE)
+    assert fedq("cluster", "fence", "confirm", "east", "--yes").exit_code == 0
+    assert notes(kube) == {Order.FENCE_CONFIRMED.value: "3"}
 
 
 # Leave

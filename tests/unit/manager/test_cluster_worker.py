@@ -277,6 +277,22 @@ async def test_delete_loses_against_an_answer(cluster: Cluster) -> None:
     assert cluster.job()
 
 
+async def test_delete_loses_against_a_result(cluster: Cluster) -> None:
+    """Its pods have ended meanwhile: that is told instead, and the copy stays."""
+    copy = await copied(cluster)
+    cluster.start()
+    running = batch_job.remote_job("a", cluster.job())
+    ended = [{"type": kind, "status": "True"} for kind in ("SuccessCriteriaMet", "Complete")]
+    at = "2026-01-01T00:00:00Z"
+    done = {"conditions": ended, "startTime": at, "completionTime": at}
+    cluster.fake.merge(JOBS, "job", {"status": done}, "team", status=True)
+    outcome = await cluster.do(delete(copy.uid, running.version, wait=True))
+    assert outcome.result is Result.RETRY
+    assert outcome.remote is not None
+    assert outcome.remote.finished == "Complete"
+    assert cluster.job()
+
+
 async def test_delete_that_waits(cluster: Cluster) -> None:
     """While something holds the copy it is terminating, not gone."""
     copy = await copied(cluster)

@@ -35,10 +35,13 @@ def virtually(main: Callable[[VirtualLoop], Coroutine[Any, Any, None]]) -> None:
 
 
 class Wire(httpx.AsyncBaseTransport):
-    """The way to the management API; watches can be `frozen` while requests pass."""
+    """The way to the management API; watches can be `frozen` while requests pass. `slow` says how
+    many seconds a request takes.
+    """
 
     def __init__(self, home: FakeKube) -> None:
         self._home = home
+        self.slow: Callable[[httpx.Request], float] = lambda request: 0.0
         self._thawed = asyncio.Event()
         self._thawed.set()
 
@@ -47,6 +50,8 @@ class Wire(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         request.extensions["hold"] = self._thawed.wait
+        if (seconds := self.slow(request)) > 0:
+            await asyncio.sleep(seconds)
         return await self._home.handle_async_request(request)
 
 
