@@ -91,7 +91,7 @@ async def fedq(*args: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, app, args)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_logs_and_events_of_a_job(
     stack: Stack, pages: Pages, team: Team, tmp_path: Path
 ) -> None:

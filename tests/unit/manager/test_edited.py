@@ -386,3 +386,20 @@ async def test_created_again_while_its_cluster_is_slow() -> None:
         await asyncio.sleep(0.3)
         assert worker.get("j")["metadata"]["uid"] == uid
         assert worker.started("j")
+
+
+async def test_deleted_while_its_cluster_is_away() -> None:
+    """The copy goes when the cluster is back, and nothing else there does."""
+    world = Federation("a")
+    async with world.running():
+        world.submit()
+        worker = await running(world)
+        worker.add(job("local"))
+        worker.fake.cut()
+        delete(world, "Background")
+        await asyncio.sleep(0.1)
+        assert world.copy() is not None
+        worker.fake.heal()
+        await until(lambda: world.copy() is None, "the copy is gone")
+        await until(lambda: world.home.items(WORKLOADS) == [], "and the record")
+        assert [item["metadata"]["name"] for item in worker.fake.items(JOBS)] == ["local"]
