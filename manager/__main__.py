@@ -13,11 +13,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from federation.edge.configuration_file import ConfigurationFileError, configured
+from federation.api.configuration import to_access_providers, to_policies
+from federation.edge.configuration_file import ConfigurationFileError, configuration
 from federation.edge.environment import complaint
 from federation.edge.services import run_program
 from federation.edge.telemetry import configure_logging
 from federation.edge.web import app, serve
+from manager.kubeconfigs import Sources
 from manager.reading_api import Reading
 from manager.replica import Replica
 from manager.settings import ManagerSettings
@@ -52,8 +54,9 @@ def main() -> int:
     try:
         settings = ManagerSettings()
         configure_logging(settings.log_level)
-        policies = configured(arguments.config)
-        replica = Replica(settings, policies, settings.timings())
+        found = configuration(arguments.config)
+        sources = Sources(settings.kubeconfig_dir, to_access_providers(found))
+        replica = Replica(settings, to_policies(found), settings.timings(), sources)
         settings.election()
         settings.offers()
         settings.reading_tls()

@@ -26,11 +26,12 @@ from federation.edge.services import guard
 from federation.edge.web import counted
 from manager.clusters import Clusters
 from manager.controller import Controller
-from manager.dispatcher import REACTIVATION_S, Dispatcher
+from manager.dispatcher import CYCLES_AHEAD, REACTIVATION_S, Dispatcher
 from manager.drain import Drain
 from manager.effects import EffectRunner
 from manager.exposure import Exposures
 from manager.health import Watcher, bound_epochs
+from manager.kubeconfigs import Sources
 from manager.link import ClusterLink
 from manager.protocol import News, Runtime
 from manager.queue_health import QueueHealth
@@ -56,6 +57,7 @@ class Manager:
         timings: Timings = DEFAULT,
         *,
         clamp_grace: bool = False,
+        sources: Sources | None = None,
         offers: OfferLimits = LIMITS,
         keep_finished_s: float = 0.0,
         pulse: KubeClient | None = None,
@@ -65,7 +67,7 @@ class Manager:
         self.catalog = Catalog(client, self._catalog_changed, management=True)
         if policies and policies.resources.devices.mappings:
             self.catalog.claims.want()
-        self.scheduler = Scheduler(index, REACTIVATION_S)
+        self.scheduler = Scheduler(index, REACTIVATION_S, CYCLES_AHEAD)
         rules = policies or Policies()
         self.controller = Controller(
             self.catalog,
@@ -78,8 +80,9 @@ class Manager:
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings, pulse=pulse)
         self.clusters = Clusters(
-            client, runtime, origin, self._news, self._clusters_changed, watcher, Exposures(offers)
-        )
+            client, runtime, origin, self._news, self._clusters_changed, watcher,
+            Exposures(offers), sources,
+        )  # fmt: skip
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         self.drain = Drain(
             self.controller, self.clusters.orders, lambda name: watcher.verdict(name).standing
@@ -233,10 +236,16 @@ class Manager:
             self._requeue_moved()
 
     def _requeue_moved(self) -> None:
-        """A LocalQueue that was deleted and created at once may lead elsewhere now."""
+        """A LocalQueue that was deleted and created at once may lead elsewhere now, and queues may
+        say otherwise about where to run.
+        """
         for item in list(self.scheduler.items.values()):
             door = self.catalog.local_queues.get((item.namespace, item.local_queue))
-            if door is not None and door.cluster_queue != item.cluster_queue:
+            state = self.controller.states.get(item.uid)
+            if door is None or state is None or state.local is None:
+                continue
+            rules = self.controller.views.rules(state.local)
+            if door.cluster_queue != item.cluster_queue or rules != item.rules:
                 self.controller.feed(item.uid, QueueMoved())
 
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -33,6 +33,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import JOBS, NAMESPACES, PODS, WORKER_REPORTS, Json
 from federation.jobs import batch_job
+from manager.attempts import FIRST_PAUSE_S, after_attempts, pause_after
 from manager.leash import Leash
 from manager.pod_watch import SELECT, PodWatch
 from manager.protocol import (
@@ -245,10 +246,14 @@ class ClusterWorker:
 
     async def _probe(self, client: KubeClient, copies: Informer, reports: Informer) -> None:
         """Ask whether the API server answers, apart from what the watches say."""
+        failures = 0
         while True:
-            self._set_health(await self._diagnose(client, copies, reports))
-            waits = PROBE_S if self._health.ok else 0.5
-            await asyncio.sleep(waits)  # a probe has a period, there is nothing to wait for
+            health = await self._diagnose(client, copies, reports)
+            failed = not health.ok and health.reason != ActiveReason.CONNECTING
+            failures = failures + 1 if failed else 0
+            pause = PROBE_S if health.ok else pause_after(failures)
+            self._set_health(after_attempts(health, failures, pause) if failed else health)
+            await _rest(pause, (copies, reports))
 
     async def _diagnose(self, client: KubeClient, copies: Informer, reports: Informer) -> Health:
         try:
@@ -426,6 +431,18 @@ def _same(told: RemoteJob | None, now: RemoteJob) -> bool:
 def _local_uid(job: Json) -> str:
     annotations = job["metadata"].get("annotations") or {}
     return str(annotations.get(Mirror.LOCAL_UID.value, ""))
+
+
+async def _rest(seconds: float, informers: Iterable[Informer]) -> None:
+    """Wait for the next probe: a probe has a period. Where a watch has contact again, the next one
+    is due.
+    """
+    away = [informer for informer in informers if informer.error is not None]
+    end = asyncio.get_running_loop().time() + seconds
+    while (left := end - asyncio.get_running_loop().time()) > 0:
+        await asyncio.sleep(min(left, FIRST_PAUSE_S))
+        if any(informer.error is None for informer in away):
+            return
 
 
 def _reply(error: ApiError) -> Reply:

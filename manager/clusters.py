@@ -7,38 +7,34 @@ are not touched by it. A changed kubeconfig replaces the worker; copies on the c
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 
-from federation.api.multikueue import KubeConfigSource, MultiKueueCluster
-from federation.api.names import (
-    FEDQ_NAMESPACE,
-    KUBECONFIG_KEY,
-    KUEUE_NAMESPACE,
-    ActiveReason,
-    ConditionType,
-    Controller,
-)
+from federation.api.names import KUEUE_GROUP, ActiveReason, ConditionType, Controller
 from federation.api.orders import ClusterOrders, cluster_orders
+from federation.api.placement_rules import read_traits
 from federation.api.record import find
 from federation.core.failover import Tier
 from federation.core.health import Facts, Phase
-from federation.edge.informer import Informer, Select, Store
+from federation.core.multikueue_check import CheckActive, Standing, bad_config, check_active
+from federation.core.scoring import NO_TRAITS, ClusterTraits
+from federation.edge.informer import Informer, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
     ADMISSION_CHECKS,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
-    SECRETS,
     Json,
 )
+from federation.edge.services import guard
+from manager.check_status import CheckStatus
 from manager.cluster_status import ClusterStatus
 from manager.exposure import Exposures
 from manager.health import Watcher
+from manager.kubeconfigs import KubeConfigs, Sources
 from manager.leases import RESERVED
 from manager.ledger import Judge
 from manager.link import ClusterLink
@@ -62,11 +58,15 @@ class _Running:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """An AdmissionCheck: its controller, the name of its parameters, whether it can decide."""
+    """An AdmissionCheck: its controller, the name of its parameters, whether it can decide.
+    `problem` says what is wrong with the parameters of one of MultiKueue's.
+    """
 
     controller: str
     parameters: str = ""
     active: bool = False
+    problem: str = ""
+    obj: Json = field(default_factory=dict, compare=False, repr=False)
 
 
 class Clusters:
@@ -81,6 +81,7 @@ class Clusters:
         on_change: Callable[[], None],
         watcher: Watcher,
         offers: Exposures | None = None,
+        sources: Sources | None = None,
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
         self.offers = offers or Exposures()
@@ -95,6 +96,7 @@ class Clusters:
         """Hears of AdmissionChecks: whether queues are active may depend on them."""
         self._running: dict[str, _Running] = {}
         self._status = ClusterStatus(client, watcher.clock)
+        self._check_status = CheckStatus(client, watcher.clock.wall)
         self._problems: dict[str, tuple[str, bool]] = {}
         self._dirty = asyncio.Event()
         self._started = asyncio.Event()
@@ -105,18 +107,19 @@ class Clusters:
             lambda obj: list(obj["spec"]["clusters"]), rules_changed
         )
         self._checks: Store[Check] = Store(_check, rules_changed)
-        self._secrets: Store[bytes] = Store(_kubeconfig, changed)
-        self._kueue_secrets: Store[bytes] = Store(_kubeconfig, changed)
+        self._kubeconfigs = KubeConfigs(client, sources or Sources(), self._wake, watcher.clock)
         self.informers = [
             Informer(client, MULTIKUEUE_CLUSTERS, self._objects),
             Informer(client, MULTIKUEUE_CONFIGS, self._configs),
             Informer(client, ADMISSION_CHECKS, self._checks),
             watcher.leases.informer,
-            Informer(client, SECRETS, self._secrets, select=Select(FEDQ_NAMESPACE)),
-            Informer(client, SECRETS, self._kueue_secrets, select=Select(KUEUE_NAMESPACE)),
+            *self._kubeconfigs.informers,
         ]
 
     def _changed(self, key: object, old: object, new: object) -> None:
+        self._wake()
+
+    def _wake(self) -> None:
         self._dirty.set()
         self._on_change()
 
@@ -136,6 +139,11 @@ class Clusters:
         """The kubeconfig by which a cluster is worked with now."""
         running = self._running.get(cluster)
         return running.spec.kubeconfig if running else None
+
+    def traits(self, name: str) -> ClusterTraits:
+        """What operators say of a cluster: labels, prices, data."""
+        obj = self._objects.items.get(("", name))
+        return NO_TRAITS if obj is None else read_traits(obj)
 
     def _names(self) -> list[str]:
         return [name for _, name in self._objects.items]
@@ -173,11 +181,13 @@ class Clusters:
         if (name := obj["metadata"]["name"]) in RESERVED:
             text = f"a cluster cannot have the name {name}, the manager has a Lease of that name"
             return Health(False, ActiveReason.RESERVED_NAME.value, f"{text}: choose another one")
-        if self._kubeconfig_of(obj):
-            return Health()
-        return Health(False, ActiveReason.BAD_KUBE_CONFIG.value, _missing_secret(obj))
+        found = self._kubeconfigs.find(obj)
+        return found if isinstance(found, Health) else Health()
 
     def _news(self, link: ClusterLink, news: News) -> None:
+        obj = self._objects.items.get(("", link.name))
+        if obj is not None and news.health.reason == ActiveReason.BAD_KUBE_CONFIG.value:
+            self._kubeconfigs.refused(obj)
         noted = self.watcher.leases.identity(link.name)
         if noted and news.identity not in ("", noted):  # what is there concerns no job yet
             news = replace(news, copies=(), inventory=None, report=None)
@@ -243,10 +253,16 @@ class Clusters:
         name = self.multikueue_check(checks)
         if not name:
             return sorted(self.links)
-        config = self._checks.items["", name].parameters
-        clusters = self._configs.items.get(("", config))
+        found = self._config(self._checks.items["", name])
+        return f"AdmissionCheck {name}: {found}" if isinstance(found, str) else found
+
+    def _config(self, check: Check) -> list[str] | str:
+        """The clusters of MultiKueue's check, in order; or what is wrong."""
+        if check.problem:
+            return check.problem
+        clusters = self._configs.items.get(("", check.parameters))
         if clusters is None:
-            return f"AdmissionCheck {name} names MultiKueueConfig {config}, which is missing"
+            return f"MultiKueueConfig {check.parameters} does not exist: create it"
         return clusters
 
     def check(self, name: str) -> Check | None:
@@ -254,7 +270,7 @@ class Clusters:
         found = self._checks.items.get(("", name))
         if found is None or found.controller != Controller.MULTIKUEUE:
             return found
-        return replace(found, active=("", found.parameters) in self._configs.items)
+        return replace(found, active=isinstance(self._config(found), list))
 
     def multikueue_check(self, checks: tuple[str, ...]) -> str:
         """The one among a queue's checks that is MultiKueue's; '' if none is."""
@@ -283,6 +299,8 @@ class Clusters:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.watcher.run())
                 tasks.create_task(self._show_status())
+                for name, service in self._kubeconfigs.services().items():
+                    tasks.create_task(guard(service, name), name=name)
                 while True:
                     await self._dirty.wait()
                     self._dirty.clear()
@@ -293,6 +311,7 @@ class Clusters:
                 running.task.cancel()
 
     async def _converge(self, tasks: asyncio.TaskGroup) -> None:
+        self._kubeconfigs.follow(self._objects.items.values())
         wanted = {name: self._spec(obj) for (_, name), obj in self._objects.items.items()}
         for name, running in list(self._running.items()):
             if wanted.get(name) != running.spec:
@@ -315,22 +334,13 @@ class Clusters:
     def _spec(self, obj: Json) -> ClusterSpec | None:
         """None while there is no kubeconfig to connect with."""
         name = obj["metadata"]["name"]
-        kubeconfig = None if name in RESERVED else self._kubeconfig_of(obj)
-        if not kubeconfig:
+        kubeconfig = None if name in RESERVED else self._kubeconfigs.find(obj)
+        if not isinstance(kubeconfig, bytes):
             return None
         return ClusterSpec(name, kubeconfig, self._origin, self._identity(name))
 
     def _identity(self, name: str) -> str:
         return self.watcher.leases.identity(name)
-
-    def _kubeconfig_of(self, obj: Json) -> bytes | None:
-        config = _source(obj)
-        if config is None or config.location_type != "Secret":
-            return None
-        name = config.location
-        return self._secrets.items.get((FEDQ_NAMESPACE, name)) or self._kueue_secrets.items.get(
-            (KUEUE_NAMESPACE, name)
-        )
 
     def _phases(self) -> dict[str, str]:
         """Where clusters stood when a manager looked last."""
@@ -345,7 +355,20 @@ class Clusters:
             self.look()
             for (_, name), obj in list(self._objects.items.items()):
                 await self._status.show(obj, self._health(name, obj), self._fedq(name, obj))
+            for check in list(self._checks.items.values()):
+                if check.controller == Controller.MULTIKUEUE:
+                    await self._check_status.show(check.obj, self._check_active(check))
             await asyncio.sleep(STATUS_S)  # health comes in bursts; people read it later
+
+    def _check_active(self, check: Check) -> CheckActive:
+        clusters = self._config(check)
+        if isinstance(clusters, str):
+            return bad_config(clusters)
+        standings = {
+            name: Standing.USABLE if self._health(name, obj).ok else Standing.INACTIVE
+            for (_, name), obj in self._objects.items.items()
+        }
+        return check_active(clusters, standings)
 
     def _fedq(self, name: str, obj: Json) -> dict[str, object]:
         verdict, link = self.watcher.verdict(name), self.links.get(name)
@@ -368,31 +391,21 @@ def _keep(obj: Json) -> Json:
 
 def _check(obj: Json) -> Check:
     spec, active = obj["spec"], find(obj.get("status") or {}, ConditionType.ACTIVE)
+    controller, parameters = str(spec.get("controllerName", "")), spec.get("parameters") or {}
+    ours = controller == Controller.MULTIKUEUE
     return Check(
-        str(spec.get("controllerName", "")),
-        str((spec.get("parameters") or {}).get("name", "")),
+        controller,
+        str(parameters.get("name", "")),
         active is not None and active["status"] == "True",
+        _parameters_problem(parameters) if ours else "",
+        obj,
     )
 
 
-def _kubeconfig(obj: Json) -> bytes | None:
-    text = (obj.get("data") or {}).get(KUBECONFIG_KEY)
-    return base64.b64decode(text) if text else None
-
-
-def _source(obj: Json) -> KubeConfigSource | None:
-    """Where the kubeconfig is. What stands in the status is our own to write, and not read here."""
-    source = MultiKueueCluster.from_wire({**obj, "status": {}}).spec.cluster_source
-    return source.kube_config if source else None
-
-
-def _missing_secret(obj: Json) -> str:
-    config = _source(obj)
-    if config is None:
-        return "spec.clusterSource.kubeConfig is missing"
-    if config.location_type != "Secret":
-        return "locationType Path is not supported yet: use a Secret"
-    return (
-        f"Secret {FEDQ_NAMESPACE}/{config.location} with the key {KUBECONFIG_KEY} does not exist:"
-        " create it"
-    )
+def _parameters_problem(parameters: Json) -> str:
+    kind = f"{parameters.get('apiGroup', '')} {parameters.get('kind', '')}".strip()
+    if not parameters:
+        return f"spec.parameters are missing: name a MultiKueueConfig of {KUEUE_GROUP}"
+    if kind != f"{KUEUE_GROUP} MultiKueueConfig":
+        return f"spec.parameters name a {kind}: name a MultiKueueConfig of {KUEUE_GROUP}"
+    return ""

@@ -20,6 +20,7 @@ from federation.api import record as records
 from federation.api.workload_spec import left_by
 from federation.core import effects as do
 from federation.core import events as on
+from federation.core.dispatchers import Dispatcher
 from federation.core.facts import JobState, LocalJob, ObjectKey, Record
 from federation.core.failover import DEFAULT, Timings
 from federation.core.lifecycle import step, wake_at
@@ -68,8 +69,9 @@ class Controller:
         self.queues = JobQueues(catalog)
         self.states: dict[str, JobState] = {}
         kept = policies.retention
+        others = policies.dispatching.kind is Dispatcher.EXTERNAL
         self.rules = LifeRules(
-            batch_job.is_behind, policies.pods_ready, kept, timings, keep_finished_s
+            batch_job.is_behind, policies.pods_ready, kept, timings, others, keep_finished_s
         )
         self.news = ClusterNews(self.states, self.feed, self._start, timings)
         self.on_news, self.cluster_replaced = self.news.take, self.news.replaced

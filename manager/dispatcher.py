@@ -29,12 +29,16 @@ from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.placing import Placing
 from manager.reasons import Reasons
+from manager.score_terms import load_terms
 
 log = structlog.get_logger(__name__)
 
 REACTIVATION_S = 0.1
 """Parked workloads are tried again this long after what may help them (Kueue: 1 s): all that comes
 in that time is served together, and who is waited for, a preemptor above all, is tried first."""
+CYCLES_AHEAD = 16
+"""Cycles that may follow each other between two looks into the index while all is admitted that is
+tried: on a busy machine it is the round trips that take long."""
 REDIS_PAUSE_S = 0.5
 """Redis has no event for being back: it is asked again, up to four times this long apart."""
 STABLE_S = 10.0
@@ -52,6 +56,7 @@ class Dispatcher:
     def __init__(self, controller: Controller, clusters: Clusters, reasons: Reasons) -> None:
         self._controller, self._clusters, self._reasons = controller, clusters, reasons
         self._scheduler: Scheduler = controller.scheduler
+        self._terms = load_terms(controller.policies.dispatching.weights)
         self._wake = asyncio.Event()
         self._unexplained = asyncio.Event()
         self._clusterless: set[str] = set()
@@ -170,7 +175,7 @@ class Dispatcher:
             due = scheduler.due()
             if not scheduler.ready and (due is None or due > now):
                 break
-            placing = Placing(self._controller, self._clusters, now)
+            placing = Placing(self._controller, self._clusters, now, self._terms)
             try:
                 with self._asking():
                     decisions = await scheduler.cycle(now, placing, placing)

@@ -6,7 +6,6 @@ brings the newer facts and the plan is made again from them.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 import time
@@ -24,6 +23,7 @@ from federation.api.workload_spec import spec_changes, workload_class
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.facts import Binding, JobState, LocalJob, Record
+from federation.core.reasons import Reason
 from federation.core.returning import retakable
 from federation.edge.catalog import pod_priority_class
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, Halted, NotFound
@@ -36,6 +36,7 @@ from manager.controller import Controller
 from manager.copies import Copies
 from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
 from manager.statuses import status_body
+from manager.write_turns import Rank, WriteTurns
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +61,7 @@ class EffectRunner:
         self._controller = controller
         self._clusters = clusters
         self._copies = Copies(client, controller, clusters, origin)
-        self._limit = asyncio.Semaphore(WRITES_IN_FLIGHT)
+        self._turns = WriteTurns(WRITES_IN_FLIGHT)
         self._rng = random.Random()
         self._decided: dict[str, int] = {}
         """Versions of the records that the steps under way were decided on, by UID of the job."""
@@ -131,14 +132,14 @@ class EffectRunner:
             case do.Resize():
                 await self._copies.resize(uid, state, effect)
             case do.Bind(cluster, attempt):
-                async with self._limit:
+                async with self._turns.turn(_rank(state, effect)):
                     await self._bind(uid, state, cluster, attempt)
             case do.SetWaiting():
-                async with self._limit:
+                async with self._turns.turn(_rank(state, effect)):
                     if self._state(uid).choice is None:  # it was placed meanwhile: bind it instead
                         await self._write(uid, state, effect)
             case _:
-                async with self._limit:
+                async with self._turns.turn(_rank(state, effect)):
                     await self._write(uid, state, effect)
 
     # The index
@@ -198,7 +199,8 @@ class EffectRunner:
         found = self._controller.views.disconnect(local)
         epoch = self._clusters.epoch(cluster)
         binding = Binding(cluster, attempt, epoch, _now(), found.policy, found.rerun_after)
-        body = records.bind_patch(record, state.admission, binding, state.queues)
+        nominees = state.choice.nominees if state.choice else ()
+        body = records.bind_patch(record, state.admission, binding, state.queues, nominees)
         try:
             await self._patch_workload(uid, record, body, "status")
         except (Conflict, NotFound) as error:
@@ -330,6 +332,17 @@ class EffectRunner:
                 JOBS, name, operations, namespace, kind="json", subresource="status"
             )
         )
+
+
+def _rank(state: JobState, effect: do.Effect) -> Rank:
+    """Who lost its cluster runs nowhere: until it is bound again it goes before all others, and who
+    has a place already before those that are still to leave theirs.
+    """
+    leaves = isinstance(effect, do.Evict) and effect.reason == Reason.CLUSTER_LOST
+    left = state.record is not None and state.record.life.evicted == Reason.CLUSTER_LOST
+    if not (leaves or left):
+        return Rank.ORDINARY
+    return Rank.STARTS if isinstance(effect, do.Bind) else Rank.LEAVES
 
 
 def _now() -> str:

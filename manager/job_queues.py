@@ -7,6 +7,7 @@ from collections.abc import Callable
 from federation.api.names import Label
 from federation.api.workload_spec import workload_class
 from federation.core.facts import JobState, Queues
+from federation.core.placement_rules import nearest_rules
 from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog, pod_priority_class
 from federation.edge.resources import Json
@@ -50,7 +51,9 @@ class JobQueues:
         door = self._catalog.local_queues.get((namespace, name))
         queue = self._catalog.queues.get(cluster)
         own = self.own_check(queue.check_names) if queue else ""
-        return Queues(door.stop if door else None, queue, own)
+        said = [found.wishes.placement for found in (door, queue) if found is not None]
+        after = nearest_rules(said).give_up_after
+        return Queues(door.stop if door else None, queue, own, after)
 
     def cluster_queue(self, state: JobState) -> ClusterQueue | None:
         """The ClusterQueue that a job is submitted to."""

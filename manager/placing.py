@@ -6,10 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from federation.core import events as on
 from federation.core.cluster_cards import gang_of
 from federation.core.dispatch import Choice, ClusterView, NoCluster, choose
+from federation.core.dispatchers import NOT_NOMINATED, Dispatcher
 from federation.core.easing import Freed, eased, expected, reserved
 from federation.core.facts import JobState
+from federation.core.nominating import candidates, next_nominees
+from federation.core.scoring import DEFAULT_TERMS, Weighted
+from federation.core.stay import earlier
 from federation.core.types import Admission, Pending
 from manager.clusters import Clusters
 from manager.controller import Controller
@@ -20,8 +25,16 @@ class Placing:
     offered yet: UID to cluster.
     """
 
-    def __init__(self, controller: Controller, clusters: Clusters, now: float) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        clusters: Clusters,
+        now: float,
+        terms: Sequence[Weighted] = DEFAULT_TERMS,
+    ) -> None:
         self._controller, self._clusters, self._now = controller, clusters, now
+        self._terms, self._settings = terms, controller.policies.dispatching
+        self._nominated: dict[str, tuple[str, ...]] = {}
         self._views: dict[str, ClusterView] = {}
         self._kept: set[str] = set()
         """UIDs of those whose room is kept for others already."""
@@ -29,7 +42,12 @@ class Placing:
         self.expected: dict[str, str] = {}
 
     def settle(self) -> None:
-        """The cycle is over: what it chose and nobody offered does not count."""
+        """The cycle is over: what it chose and nobody offered does not count, and the next rounds
+        of nominations begin.
+        """
+        for uid, nominees in self._nominated.items():
+            self._controller.feed(uid, on.Nominated(nominees))
+        self._nominated.clear()
         for uid, cluster in self.expected.items():
             if (link := self._clusters.links.get(cluster)) is not None:
                 link.ledger.forgo(uid)
@@ -41,7 +59,13 @@ class Placing:
             return allowed
         asking = [(pods, pods.count, ()) for pods in item.pod_sets if pods.cards is not None]
         self._clusters.judge.learn(item.uid, gang_of(asking, {}))
-        choice = self._choose(item, admission, {name: self._view(name) for name in allowed})
+        among = candidates(item, allowed, self._settings)
+        choice = self._choose(item, admission, {name: self._view(name) for name in among})
+        if isinstance(choice, NoCluster):
+            return self._not_nominated(item, admission, allowed, choice)
+        if self._settings.kind is Dispatcher.ALL_AT_ONCE:
+            usable = [name for name in allowed if not self._view(name).problem]
+            choice = replace(choice, nominees=tuple(sorted(usable)))
         if isinstance(choice, Choice):
             view = self._views[choice.cluster]
             view = reserved(view, choice.queue, choice.usage, ())
@@ -57,7 +81,7 @@ class Placing:
     def names(self, item: Pending) -> Sequence[str]:
         """The clusters that a workload may be offered to."""
         allowed = self._allowed(item)
-        return () if isinstance(allowed, NoCluster) else allowed
+        return () if isinstance(allowed, NoCluster) else candidates(item, allowed, self._settings)
 
     def choose(
         self, item: Pending, admission: Admission, gone: AbstractSet[str], among: Collection[str]
@@ -119,7 +143,28 @@ class Placing:
         self, item: Pending, admission: Admission, views: dict[str, ClusterView]
     ) -> Choice | NoCluster:
         state = self._controller.states.get(item.uid) or JobState()
-        return choose(item, admission, views, state.refusals, self._now)
+        return choose(item, admission, views, state.refusals, self._now, self._terms)
+
+    def _not_nominated(
+        self, item: Pending, admission: Admission, allowed: list[str], why: NoCluster
+    ) -> NoCluster:
+        """No nominee takes it: others may be nominated, by us or by whoever does it."""
+        settings = self._settings
+        if settings.kind is Dispatcher.EXTERNAL and not item.nominees:
+            text = f"{settings.name} has nominated no cluster (status.nominatedClusterNames)"
+            return NoCluster({item.cluster_queue: text})
+        if settings.kind is not Dispatcher.INCREMENTAL:
+            return why
+        state = self._controller.states.get(item.uid) or JobState()
+        known = state.record.nomination if state.record else NOT_NOMINATED
+        views = {name: self._view(name) for name in allowed}
+        found = next_nominees(item, admission, known, views, state.refusals, settings, self._now)
+        if found.nominate is not None:
+            self._nominated[item.uid] = found.nominate
+        others = [name for name in allowed if name not in item.nominees]
+        text = "it is nominated later" if found.nominate is None else "it is being nominated"
+        reasons = {**why.reasons, **dict.fromkeys(others, text)}
+        return NoCluster(reasons, earlier(why.retry_at, found.at))
 
     def _view(self, name: str) -> ClusterView:
         if name not in self._views:
@@ -127,5 +172,6 @@ class Placing:
             if link is None:
                 return ClusterView(name, "there is no MultiKueueCluster of this name")
             view = link.ledger.view(self._clusters.problem(link))
-            self._views[name] = replace(view, room=self._clusters.room(name))
+            room, traits = self._clusters.room(name), self._clusters.traits(name)
+            self._views[name] = replace(view, room=room, traits=traits)
         return self._views[name]

@@ -111,4 +111,4 @@ def _idle(name: str, check: Check) -> str:
     """The name of an AdmissionCheck, and what is known of why it is not active."""
     if check.controller != Controller.MULTIKUEUE:
         return name
-    return f"{name} (MultiKueueConfig {check.parameters} does not exist)"
+    return f"{name} ({check.problem or f'MultiKueueConfig {check.parameters} does not exist'})"

@@ -26,6 +26,7 @@ from federation.edge.telemetry import settle_memory
 from manager.app import Manager
 from manager.election import Election, LeadershipLost
 from manager.instance import instance
+from manager.kubeconfigs import Sources
 from manager.local_runtime import LocalRuntime
 from manager.origin import ForeignOrigin, ensure_origin
 from manager.own_loop import OwnLoop
@@ -43,8 +44,15 @@ ENDS_WITHIN_S = 5.0
 class Replica:
     """`lost` says that another replica has taken over from this one, or that it refused to lead."""
 
-    def __init__(self, settings: ManagerSettings, policies: Policies, timings: Timings) -> None:
+    def __init__(
+        self,
+        settings: ManagerSettings,
+        policies: Policies,
+        timings: Timings,
+        sources: Sources | None = None,
+    ) -> None:
         self._settings, self._policies, self._timings = settings, policies, timings
+        self._sources = sources
         self._election: Election | None = None
         self._manager: Manager | None = None
         self.lost = False
@@ -113,6 +121,7 @@ class Replica:
                     client, index, runtime, origin, self._policies, self._timings,
                     clamp_grace=settings.clamp_grace, offers=settings.offers(), pulse=pulse,
                     keep_finished_s=settings.keep_finished_s,
+                    sources=self._sources,
                 )  # fmt: skip
                 manager.on_crash = exit_soon
                 self._manager = manager

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from federation.core.election import ElectionTimes
 from federation.core.exposure import OfferLimits
 from federation.core.failover import PROFILES, Timings
+from federation.edge.kubeconfig_file import DEFAULT_DIRECTORY
 
 
 class ManagerSettings(BaseSettings):
@@ -25,6 +26,8 @@ class ManagerSettings(BaseSettings):
     """Kubeconfig of the management cluster; unset: $KUBECONFIG, else in-cluster."""
     context: str | None = None
     """Context in it; unset: the current one."""
+    kubeconfig_dir: Path = DEFAULT_DIRECTORY
+    """Kubeconfigs of worker clusters with locationType Path have to be below this directory."""
     redis_url: str = Field(default="", validation_alias="REDIS_URL")
     """Redis or Valkey for the index; unset: an embedded Valkey (extra `embedded`)."""
     ray_address: str = Field(default="", validation_alias="RAY_ADDRESS")

@@ -45,6 +45,8 @@ def status_body(
             return departure.checks_patch(record, queues, now)
         case do.SetPodsReady(ready):
             return departure.pods_ready_patch(record, ready, now)
+        case do.Nominate(clusters):
+            return records.nominate_patch(record, clusters, now)
         case do.SetWaiting(reason, message, why):
             return records.waiting_patch(record, reason, message, now, why)
     raise AssertionError(f"no handler for {effect}")

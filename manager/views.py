@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from federation.core.backoff import queue_timestamp
+from federation.core.dispatchers import Dispatcher
 from federation.core.facts import JobState, LocalJob, Record
 from federation.core.failover import DEFAULT, Timings
+from federation.core.placement_rules import PlacementRules, nearest_rules
 from federation.core.policies import Policies
 from federation.core.requests import charged, shrink
 from federation.core.types import Admission, ClusterQueue, Holder, LocalQueue, Pending
@@ -61,7 +63,22 @@ class Views:
             not_before=record.life.requeue.at or 0.0,
             preemptible=self.preemptible(local),
             only=record.move_to,
+            rules=self.rules(local),
+            nominees=record.nomination.clusters if self._nominates else (),
         )
+
+    @property
+    def _nominates(self) -> bool:
+        """Whether nominations decide where jobs may be offered to."""
+        kinds = (Dispatcher.INCREMENTAL, Dispatcher.EXTERNAL)
+        return self.policies.dispatching.kind in kinds
+
+    def rules(self, local: LocalJob) -> PlacementRules:
+        """Where a job may run: its own words, else those of its LocalQueue, else those of the
+        ClusterQueue.
+        """
+        found = [queue.wishes.placement for queue in self._queues(local)]
+        return nearest_rules((local.wishes.placement, *found))
 
     def holder(self, uid: str, state: JobState) -> Holder | None:
         """What a job holds; None if it holds nothing."""

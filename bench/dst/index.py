@@ -53,6 +53,11 @@ class ShakyIndex(MemoryIndex):
         await self._check()
         return await super().heads(queues)
 
+    async def ahead(self, queues: Iterable[str], depth: int) -> dict[str, list[Entry]]:
+        """See PendingIndex."""
+        await self._check()
+        return await super().ahead(queues, depth)
+
     async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
         """See PendingIndex. The answer can be lost after the claim."""
         await self._check()

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 from bench.dst.clock import HOST, Host, VirtualLoop
 from bench.dst.cluster import Cluster
+from federation.core.election import ElectionTimes
 from federation.core.failover import Tier, Timings
 from federation.core.policies import Policies
 from federation.core.queueing import PendingIndex
@@ -32,6 +33,8 @@ from worker_agent.state import Settings
 
 ORIGIN = "origin"
 ELECTION = "election"
+TERM = ElectionTimes(lease_s=15, renew_deadline_s=12.0, retry_s=5.0)
+"""Each renewal costs a request, and proves nothing more here."""
 Json = dict[str, Any]
 
 
@@ -115,7 +118,7 @@ class ManagerProgram(Program):
         for term in itertools.count(1):
             client = _client(links[ELECTION], "home")
             identity = f"{self.host.name}/{self.lives}/{term}"
-            election = Election(client, identity, clock=self.loop.time)
+            election = Election(client, identity, TERM, clock=self.loop.time)
             await election.lead()
             try:
                 async with asyncio.TaskGroup() as tasks:

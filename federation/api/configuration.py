@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from federation.api.configuration_devices import device_rules
 from federation.api.configuration_model import FRAMEWORKS, STRATEGIES, Configuration
+from federation.api.configuration_multikueue import AccessProvider
 from federation.api.configuration_spelling import Notice, flatten
 from federation.api.duration import parse_duration, seconds
 from federation.api.problems import Path, Problem, problems, suggest, unknown_fields
@@ -126,7 +127,14 @@ def to_policies(configuration: Configuration) -> Policies:
         to_pods_ready(configuration),
         to_retention(configuration),
         to_fair_usage(configuration),
+        configuration.multi_kueue.dispatching(),
     )
+
+
+def to_access_providers(configuration: Configuration) -> dict[str, AccessProvider] | None:
+    """How clusters of ClusterProfiles are accessed; None where those are switched off."""
+    gate = configuration.feature_gates.get("MultiKueueClusterProfile")
+    return configuration.multi_kueue.providers(gate)
 
 
 def to_rules(configuration: Configuration) -> Rules:

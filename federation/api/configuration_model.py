@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from federation.api.configuration_devices import DeviceClassMappings
+from federation.api.configuration_multikueue import MultiKueue
 from federation.api.duration import Duration, parse_duration
-from federation.api.fields import Count, LabelKey, LabelValue, ResourceName
+from federation.api.fields import Count, LabelKey, ResourceName
 from federation.api.meta import ObjectMeta, WireModel
 from federation.api.selector import LabelSelector
 from federation.core.policies import FairStrategy, UndeclaredResources
@@ -173,18 +174,6 @@ class ObjectRetentionPolicies(WireModel):
     """What is deleted when it is old."""
 
     workloads: WorkloadRetention = Field(default_factory=WorkloadRetention)
-
-
-class MultiKueue(WireModel):
-    """Dispatch to worker clusters."""
-
-    gc_interval: Duration = "1m"
-    origin: LabelValue = "multikueue"
-    worker_lost_timeout: Duration = "15m"
-    dispatcher_name: str | None = None
-    incremental_dispatcher_config: Section | None = None
-    external_frameworks: list[Section] = Field(default_factory=list)
-    cluster_profile: Section | None = None
 
 
 class Configuration(WireModel):

@@ -1,4 +1,5 @@
-"""What annotations say of the loss of a cluster: on a Job, on its queues, on its copies.
+"""What annotations say of the loss of a cluster: on a Job, on its queues, on its copies; and, read
+along with that, where it is to run.
 
 `fedq.io/on-disconnect` is stop, keep or duplicate-ok; `fedq.io/rerun-after` a time in seconds, or a
 duration such as 10m. On a copy stands what holds for its binding, in seconds.
@@ -11,7 +12,9 @@ from typing import Any
 
 from federation.api.duration import DurationError, parse_duration
 from federation.api.names import Option
+from federation.api.placement_rules import read_rules
 from federation.core.failover import OnDisconnect
+from federation.core.placement_rules import NO_RULES
 from federation.core.wishes import NO_WISHES, Disconnect, Wishes
 
 _POLICY, _AFTER = Option.ON_DISCONNECT.value, Option.RERUN_AFTER.value
@@ -23,9 +26,10 @@ def read_wishes(obj: Mapping[str, Any]) -> Wishes:
     problem.
     """
     notes = obj["metadata"].get("annotations") or {}
-    if _POLICY not in notes and _AFTER not in notes:
+    rules, problems = read_rules(notes)
+    if _POLICY not in notes and _AFTER not in notes and rules is NO_RULES:
         return NO_WISHES
-    policy, after, problems = None, None, []
+    policy, after = None, None
     try:
         policy = OnDisconnect(notes[_POLICY]) if _POLICY in notes else None
     except ValueError:
@@ -35,7 +39,7 @@ def read_wishes(obj: Mapping[str, Any]) -> Wishes:
         after = _seconds(str(notes[_AFTER])) if _AFTER in notes else None
     except DurationError as error:
         problems.append(f"{_AFTER}: {error}")
-    return Wishes(policy, after, "; ".join(problems))
+    return Wishes(policy, after, "; ".join(problems), rules)
 
 
 def rerun_after_problem(text: str) -> str:

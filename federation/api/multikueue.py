@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from federation.api.fields import Int32, Time, atomic, rules
+from federation.api.fields import Int32, Time, rules, value_set
 from federation.api.meta import Conditions, KubeObject, WireModel
 from federation.api.names import KUEUE_API
 
@@ -16,18 +16,10 @@ class MultiKueueConfigSpec(WireModel):
 
     clusters: Annotated[
         list[Location],
-        Field(
-            min_length=1,
-            max_length=20,
-            json_schema_extra=atomic()
-            | rules(
-                (
-                    "self.all(c, self.exists_one(d, d == c))",
-                    "clusters must be unique",
-                )
-            ),
-        ),
+        Field(min_length=1, json_schema_extra=value_set()),
     ]
+    """Unique, as many as there are: a list of unique items keeps its order, and the API server
+    compares them at a cost that does not limit their number as a rule in CEL would."""
     quota_management: Literal["Manual", "Automated"] = "Manual"
     """Automated: the nominal quota of the queue is the sum over its worker clusters."""
 

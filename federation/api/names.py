@@ -184,7 +184,20 @@ class Option(StrEnum):
     CLUSTERS = "fedq.io/clusters"
     AVOID_CLUSTERS = "fedq.io/avoid-clusters"
     NON_PREEMPTIBLE = "fedq.io/non-preemptible"
+    CLUSTER_SELECTOR = "fedq.io/cluster-selector"
+    """A label selector over MultiKueueClusters, as kubectl takes it."""
+    PREFER_CLUSTERS = "fedq.io/prefer-clusters"
+    """Clusters in the order that the job would rather run on them."""
+    DATA = "fedq.io/data"
+    """Data sets that it reads, `name` or `name=size`; on a MultiKueueCluster, those there."""
     GIVE_UP_AFTER = "fedq.io/give-up-after"
+
+
+class Trait(StrEnum):
+    """Annotation keys of a MultiKueueCluster by which operators describe it."""
+
+    COST_PER_HOUR = "fedq.io/cost-per-hour"
+    """`flavor=price` or `flavor/resource=price`, comma-separated."""
 
 
 class Controller(StrEnum):

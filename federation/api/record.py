@@ -24,6 +24,7 @@ from federation.api.waiting import write_waiting
 from federation.api.workload_spec import pod_sets, shape, workload_class
 from federation.core.bookkeeping import pods_ready_condition
 from federation.core.checks import AdmissionCheckState, CheckState, synced
+from federation.core.dispatchers import NOT_NOMINATED, Nomination
 from federation.core.facts import Binding, LocalJob, ObjectKey, Queues, Record
 from federation.core.failover import OnDisconnect
 from federation.core.quantity import format_quantity, parse_resources
@@ -72,6 +73,8 @@ def read_record(obj: Json) -> Record:
         move_to=move_target(obj),
         pods_note=fedq.get("pods") or "",
         note=fedq.get("message") or "",
+        nomination=_nomination(status, fedq),
+        waiting_since=None if binding else _waiting_since(obj, status),
         evicted_at=_since(status, ConditionType.EVICTED),
         finished_at=_since(status, ConditionType.FINISHED),
         reserved_at=_since(status, ConditionType.QUOTA_RESERVED),
@@ -81,6 +84,20 @@ def read_record(obj: Json) -> Record:
         pods=shape(pod_sets(spec)),
         status=status,
     )
+
+
+def _nomination(status: Mapping[str, Any], fedq: Mapping[str, Any]) -> Nomination:
+    names = status.get("nominatedClusterNames")
+    if not names:
+        return NOT_NOMINATED
+    return Nomination(tuple(map(str, names)), moment(fedq.get("nominatedAt")))
+
+
+def _waiting_since(obj: Json, status: Mapping[str, Any]) -> float | None:
+    """When it was created, or began to wait again after that."""
+    again = (ConditionType.EVICTED, ConditionType.REQUEUED)
+    times = [moment(obj["metadata"].get("creationTimestamp")), *(_since(status, k) for k in again)]
+    return max((at for at in times if at is not None), default=None)
 
 
 def _binding(fedq: Mapping[str, Any], cluster: str, attempt: int) -> Binding:
@@ -245,11 +262,24 @@ def status_patch(record: Record, **fields: Any) -> Json:
     return {"metadata": {"resourceVersion": str(record.version)}, "status": fields}
 
 
-def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Queues) -> Json:
+def nominate_patch(record: Record, clusters: Iterable[str], now: str) -> Json:
+    """The clusters that it may be offered to, from now on."""
+    return status_patch(record, nominatedClusterNames=[*clusters], fedq={"nominatedAt": now})
+
+
+def bind_patch(
+    record: Record,
+    admission: Admission,
+    binding: Binding,
+    queues: Queues,
+    nominees: Iterable[str] = (),
+) -> Json:
     """Quota reserved and a cluster chosen: the commit point of a dispatch.
 
     The checks that the job needs with this admission are listed; what others said of it stands.
+    `nominees` are shown as nominated; without any that stays as it is.
     """
+    nominated = {"nominatedClusterNames": [*nominees]} if nominees else {}
     now, after = binding.bound_at, binding.rerun_after
     reserved = condition(
         ConditionType.QUOTA_RESERVED,
@@ -277,6 +307,7 @@ def bind_patch(record: Record, admission: Admission, binding: Binding, queues: Q
             "pods": None,
             "waiting": None,
         },
+        **nominated,
     )
 
 

@@ -227,6 +227,8 @@ class FedqStatus(WireModel):
     """Seconds for which the cluster has to be silent at least before the workload runs elsewhere;
     fixed at the bind (`fedq.io/rerun-after`)."""
     bound_at: Time | None = None
+    nominated_at: Time | None = None
+    """When clusters were nominated last: the round of the incremental dispatcher began."""
     message: Message = ""
     pods: Annotated[str, Field(max_length=1024)] = ""
     """What is wrong with the pods of the attempt, for people; '' for nothing."""
@@ -268,9 +270,9 @@ class WorkloadStatus(WireModel):
     ] = Field(default_factory=list)
     accumulated_past_execution_time_seconds: Count | None = None
     scheduling_stats: SchedulingStats | None = None
-    nominated_cluster_names: Annotated[
-        list[Cluster], Field(max_length=20, json_schema_extra=value_set())
-    ] = Field(default_factory=list)
+    nominated_cluster_names: Annotated[list[Cluster], Field(json_schema_extra=value_set())] = Field(
+        default_factory=list
+    )
     cluster_name: Cluster | None = None
     unhealthy_nodes: Annotated[list[FreeForm], Field(max_length=8, json_schema_extra=atomic())] = (
         Field(default_factory=list)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from federation.core.affinity import excluded, preference
 from federation.core.cluster_cards import asks_for_cards, gang_of, no_cards, score_of
 from federation.core.devices.fleet.reported_fleet import ReportedFleet
 from federation.core.devices.fleet.types import Gang, NoPlace, Placement
@@ -16,6 +17,7 @@ from federation.core.devices.quota.quota import standard
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Quantity
 from federation.core.quantity import Resources, format_quantity, scale
+from federation.core.scoring import DEFAULT_TERMS, NO_TRAITS, ClusterTraits, Weighted, scores
 from federation.core.types import (
     Admission,
     FlavorResource,
@@ -73,6 +75,7 @@ class ClusterView:
     cards: ReportedFleet | None = None
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
     room: int | None = None
+    traits: ClusterTraits = NO_TRAITS
 
     def free(self, queue: str, key: FlavorResource) -> int:
         """Amount free for a new offer."""
@@ -93,6 +96,8 @@ class Choice:
     usage: Usage
     gang: Gang = ()
     places: Sequence[Placement] = ()
+    nominees: tuple[str, ...] = ()
+    """The clusters that are told to have been nominated, where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +133,19 @@ def choose(
     clusters: Mapping[str, ClusterView],
     refusals: Mapping[str, Refusal],
     now: float,
+    terms: Sequence[Weighted] = DEFAULT_TERMS,
 ) -> Choice | NoCluster:
     """The cluster with the best rank; ties by name.
 
-    Without cards: that which keeps the largest share of its quota free. With cards: where nothing
-    is borrowed, then where the placement of the whole gang scores best (least fragmentation
-    added); clusters that do not tell of their cards, or count none of the kind, come after those
-    that do, by share. A workload whose copy runs somewhere stays there, and needs no room; one that
-    is to be moved goes nowhere else.
+    First those that the workload prefers, in its order. Then, without cards: by the terms of the
+    score, then that which keeps the largest share of its quota free. With cards: where nothing
+    is borrowed, by the terms, then where the placement of the whole gang scores best (least
+    fragmentation added); clusters that do not tell of their cards, or count none of the kind, come
+    after those that do, by share. A workload whose copy runs somewhere stays there, and needs no
+    room; one that is to be moved goes nowhere else.
     """
     reasons: dict[str, str] = {}
-    best: tuple[_Rank, Choice] | None = None
+    found: list[tuple[ClusterView, Choice]] = []
     retry_at: float | None = None
     if (kept := _stay(item, clusters)) is not None:
         return kept
@@ -147,6 +154,9 @@ def choose(
     for name in sorted(clusters):
         if item.only not in ("", name):
             reasons[name] = f"it is to be moved to {item.only}"
+            continue
+        if not item.only and (said := excluded(item.rules, name, clusters[name].traits.labels)):
+            reasons[name] = said
             continue
         refusal = refusals.get(name)
         if refusal is not None and refusal.until > now:
@@ -157,10 +167,8 @@ def choose(
         if isinstance(fit, str):
             reasons[name] = fit
             continue
-        rank = _rank(item, clusters[name], fit)
-        if best is None or rank < best[0]:
-            best = (rank, fit)
-    return best[1] if best is not None else NoCluster(reasons, retry_at)
+        found.append((clusters[name], fit))
+    return _best(item, found, terms) if found else NoCluster(reasons, retry_at)
 
 
 def _stay(item: Pending, clusters: Mapping[str, ClusterView]) -> Choice | None:
@@ -173,17 +181,27 @@ def _stay(item: Pending, clusters: Mapping[str, ClusterView]) -> Choice | None:
 
 _QUOTAS = standard(VENDORS)
 
-_Rank = tuple[bool, bool, float]
+_Rank = tuple[int, bool, float, bool, float]
 
 
-def _rank(item: Pending, cluster: ClusterView, choice: Choice) -> _Rank:
+def _best(
+    item: Pending, found: Sequence[tuple[ClusterView, Choice]], terms: Sequence[Weighted]
+) -> Choice:
+    if len(found) == 1:
+        return found[0][1]
+    totals = scores(terms, item, found)
+    ranks = [_rank(item, *one, total) for one, total in zip(found, totals, strict=True)]
+    return found[ranks.index(min(ranks))][1]
+
+
+def _rank(item: Pending, cluster: ClusterView, choice: Choice, score: float) -> _Rank:
     """Lower is better."""
-    share = _share_left(cluster, choice)
+    share, wish = _share_left(cluster, choice), preference(item.rules, cluster.name)
     if all(pods.cards is None for pods in item.pod_sets):
-        return False, False, -share
+        return wish, False, score, False, -share
     if not choice.gang:
-        return _borrows(cluster, choice), True, -share
-    return _borrows(cluster, choice), False, score_of(choice.places)
+        return wish, _borrows(cluster, choice), score, True, -share
+    return wish, _borrows(cluster, choice), score, False, score_of(choice.places)
 
 
 def _borrows(cluster: ClusterView, choice: Choice) -> bool:

@@ -239,6 +239,13 @@ class DeleteJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Nominate:
+    """Write the clusters that the job may be offered to, and when this round began."""
+
+    clusters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetWaiting:
     """Record why the job waits. `why` has the numbers, if there are any."""
 
@@ -282,6 +289,7 @@ Effect = (
     | SetTarget
     | SetActive
     | DeleteJob
+    | Nominate
     | SetWaiting
     | Forget
 )

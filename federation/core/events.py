@@ -71,6 +71,13 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class Nominated:
+    """The job may be offered to these clusters from now on; it goes on waiting."""
+
+    clusters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NotPlaced:
     """The cycle looked at the job and it has to wait. `why` has the numbers, if there are any."""
 
@@ -182,6 +189,7 @@ Event = (
     | ClusterStood
     | CannotReach
     | Placed
+    | Nominated
     | NotPlaced
     | Evict
     | QueuesSeen

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from federation.core.checks import required
 from federation.core.controls import Life
 from federation.core.dispatch import Choice, Refusal
+from federation.core.dispatchers import NOT_NOMINATED, Nomination
 from federation.core.failover import OnDisconnect, Standing
 from federation.core.policies import StopPolicy
 from federation.core.reasons import Reason
@@ -100,6 +101,8 @@ class Queues:
     local: StopPolicy | None = StopPolicy.NONE
     cluster: ClusterQueue | None = None
     own_check: str = ""
+    give_up_after: float | None = None
+    """Seconds, if they say so."""
 
     def checks(self, admission: Admission | None) -> tuple[str, ...]:
         """Names of the checks that a job needs, sorted."""
@@ -133,6 +136,9 @@ class Record:
     """What is written of the pods of the attempt."""
     note: str = ""
     """What is written of the binding, or of how the last one ended."""
+    nomination: Nomination = NOT_NOMINATED
+    waiting_since: float | None = None
+    """When it began to wait for quota (seconds since the epoch), while it has none."""
     evicted_at: float | None = None
     finished_at: float | None = None
     reserved_at: float | None = None
@@ -260,6 +266,8 @@ class JobState:
     due: float | None = None
     retry_at: float | None = None
     failures: int = 0
+    nominate: tuple[str, ...] = ()
+    """Clusters that it is to be nominated for, beside those that it is already."""
     standings: Mapping[str, Standing] = field(default_factory=dict)
     """What is known of the clusters where this job is bound or has copies, by name."""
     pods: PodTrouble | None = None

@@ -44,7 +44,7 @@ class Timings:
     """All times in seconds. `rate` bounds the error of a clock's rate (1e-3: 1 ms in a second).
 
     `renew` is R, `suspect` T_s, `lease` L_W, `kill` K, `rerun` L_M, `tick` d and `rate` r of the
-    protocol; `recover` is for how long a cluster has to be well before it gets new work again.
+    protocol; `recover` is for how long a cluster that flaps has to be well before it gets new work.
     """
 
     renew: float = 20.0

@@ -25,7 +25,7 @@ class Phase(StrEnum):
     UNUSABLE = "Unusable"
     """Its agent is well, but the manager cannot work with the cluster."""
     RECOVERING = "Recovering"
-    """Renewals come again; it gets new work once they have for a while."""
+    """It was silent twice in a short time: it gets new work once it has renewed for a while."""
     SUSPECT = "Suspect"
     """No renewal for a while: no new work. Nothing is written."""
     FENCED = "Fenced"
@@ -292,9 +292,10 @@ def _well(watch: Watch, facts: Facts, timings: Timings) -> _Draft:
         return _Draft(
             Phase.RETURNING, f"its agent has not reported all it has in epoch {seen.epoch}"
         )
-    if watch.renewed_at - watch.well_since < timings.recover:
-        step = Step("it gets new work", watch.well_since + timings.recover)
-        return _Draft(Phase.RECOVERING, "its Lease is renewed again", watch.well_since, step)
+    if watch.renewed_at < watch.well_at(timings):
+        step = Step("it gets new work", watch.well_at(timings))
+        text = "its Lease is renewed again, after it was lost twice in a short time"
+        return _Draft(Phase.RECOVERING, text, watch.well_since, step)
     return _Draft(Phase.READY)
 
 

@@ -13,6 +13,9 @@ from enum import StrEnum
 
 from federation.core.failover import Timings
 
+STEADY = 3.0
+"""A cluster that was well for so many times the time to recover is no flapping one."""
+
 
 class Cause(StrEnum):
     """Why a Lease was fenced (value of `fedq.io/fence-cause`)."""
@@ -65,12 +68,13 @@ class Watch:
 
     `renewed_at` is when the last renewal was seen (None: never one), `counted_from` when the last
     write was seen that may have been one: no deadline of the agent is based on anything later.
-    `well_since` is when renewals came again after trouble. `lease` and `renew` are what the agent
-    went by at its last renewal. At `gone_at` whatever was bound below the epoch of the Lease, with
-    policy `stop`, is stopped for certain; `stopped_below` is up to where that was found to be past.
-    No deadline below that epoch is based on anything later than `over_at`. `lapsed_at` is when the
-    first renewal after a lease that may have ended was seen, `proven` whether a renewal was seen to
-    come: the first reading of a Lease may be of any age.
+    `well_since` is when renewals came again after trouble, `flapping` whether that came soon after
+    trouble before. `lease` and `renew` are what the agent went by at its last renewal. At `gone_at`
+    whatever was bound below the epoch of the Lease, with policy `stop`, is stopped for certain;
+    `stopped_below` is up to where that was found to be past. No deadline below that epoch is based
+    on anything later than `over_at`. `lapsed_at` is when the first renewal after a lease that may
+    have ended was seen, `proven` whether a renewal was seen to come: the first reading of a Lease
+    may be of any age.
     """
 
     seen: LeaseSeen | None = None
@@ -78,6 +82,7 @@ class Watch:
     renewed_at: float | None = None
     counted_from: float = -math.inf
     well_since: float = -math.inf
+    flapping: bool = False
     lease: float = 0.0
     renew: float = 0.0
     gone_at: float = math.inf
@@ -85,6 +90,12 @@ class Watch:
     over_at: float = math.inf
     lapsed_at: float = -math.inf
     proven: bool = False
+
+    def well_at(self, timings: Timings) -> float:
+        """From when on it may get new work: at once if it had been well for long (STEADY) before
+        it fell silent, else when it has renewed for a while.
+        """
+        return self.well_since + (timings.recover if self.flapping else 0.0)
 
     @property
     def unheard(self) -> bool:
@@ -176,11 +187,13 @@ def _held(old: Watch, new: Watch, now: float, timings: Timings, *, own: bool) ->
     gap = before is not None and old.renewed_at is not None
     gap = gap and old.silent(now) >= old.suspect_s(timings)
     troubled = gap or (before is not None and before.fenced)
-    well_since = now if troubled else old.well_since
+    if troubled:
+        was_well = math.inf if old.renewed_at is None else old.renewed_at - old.well_since
+        new = replace(new, well_since=now, flapping=was_well < STEADY * timings.recover)
     lapsed = gap and old.silent(now) >= old.lapse_s(timings)
     lapsed_at = now if lapsed else old.lapsed_at
     new = replace(new, lapsed_at=lapsed_at, proven=before is not None)
-    return replace(new, renewed_at=now, well_since=well_since)
+    return replace(new, renewed_at=now)
 
 
 def _fenced(old: Watch, new: Watch, now: float, timings: Timings) -> Watch:
@@ -239,4 +252,5 @@ def unsettled(watch: Watch) -> Watch:
     """The cluster was in trouble when a manager last looked: it has to prove itself again."""
     if watch.renewed_at is None:
         return watch
-    return replace(watch, well_since=max(watch.well_since, watch.renewed_at))
+    well_since = max(watch.well_since, watch.renewed_at)
+    return replace(watch, well_since=well_since, flapping=True)

@@ -64,6 +64,8 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return _remote_absent(state, cluster, version)
         case on.Placed(admission, choice):
             return replace(state, admission=admission, choice=choice, waits=("", ""), why=None)
+        case on.Nominated(clusters):
+            return replace(state, nominate=clusters)
         case on.NotPlaced(reason, message, why):
             return replace(state, waits=(reason, message), why=why)
         case on.Evict(reason, message, cause):
@@ -119,10 +121,11 @@ def _void(state: JobState) -> JobState:
     return replace(state, admission=None, choice=None)
 
 
-def _tied(state: JobState) -> tuple[str, str]:
-    """What binds a waiting job to one cluster: it is queued anew when that changes."""
+def _tied(state: JobState) -> tuple[object, ...]:
+    """What binds a waiting job to some clusters: it is queued anew when that changes."""
     copy = returning.retakable(state) if state.remotes else None
-    return state.record.move_to if state.record else "", copy.cluster if copy else ""
+    ordered = (state.record.move_to, state.record.nomination.clusters) if state.record else ("", ())
+    return *ordered, copy.cluster if copy else ""
 
 
 def _elsewhere(state: JobState) -> JobState:
@@ -158,7 +161,7 @@ def _pods_seen(state: JobState, attempt: int, text: str, now: float) -> JobState
 
 
 def _queue_view(local: LocalJob) -> object:
-    return (local.queue, local.priority_class, local.pod_sets)
+    return (local.queue, local.priority_class, local.pod_sets, local.wishes.placement)
 
 
 def _record_seen(state: JobState, record: Record | None, now: float) -> JobState:

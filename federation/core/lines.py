@@ -224,6 +224,38 @@ class Lines:
                 heads.append(min(known, key=turn) if len(known) > 1 else known[0])
         return heads
 
+    async def rounds(self, names: Iterable[str], usages: Usages, depth: int) -> list[list[Pending]]:
+        """Whom to try one cycle after the other, if all that is tried before is admitted: `heads`,
+        and then who follows in each queue, at most `depth` rounds.
+
+        There is one round only where the order depends on more than who is in line: something is
+        set aside, waits for victims, or LocalQueues take turns.
+        """
+        lines = {name: self._lines[name] for name in names}
+        plain = all(not (x.aside or x.sticky) and len(x.parts) < 2 for x in lines.values())
+        if depth < 2 or not plain:
+            return [await self.heads(lines, usages)]
+        parts = {name: part for name, line in lines.items() for part in line.parts}
+        found = await self._index.ahead(parts.values(), depth) if parts else {}
+        fewest, queues = depth, []
+        for name, part in parts.items():
+            entries = found.get(part, [])
+            known = self._known_ones(name, entries)
+            queues.append(known)
+            if len(known) < len(entries) or len(entries) == depth:  # more may follow
+                fewest = min(fewest, max(1, len(known)))
+        rounds = [[q[at] for q in queues if at < len(q)] for at in range(fewest)]
+        return [heads for heads in rounds if heads] or [[]]
+
+    def _known_ones(self, queue: str, entries: Iterable[Entry]) -> list[Pending]:
+        """The workloads of index entries, up to the first one of which something else is known."""
+        known: list[Pending] = []
+        for found in entries:
+            if (item := self._known(queue, found)) is None:
+                break
+            known.append(item)
+        return known
+
     def _sticks(self, line: _Line) -> bool:
         """Whether a workload that waits for its victims is at the front, and not set aside."""
         uid = line.sticky

@@ -16,6 +16,7 @@ from federation.core.facts import (
     RemoteJob,
     nothing_there,
 )
+from federation.core.patience import give_up_at, giving_up
 from federation.core.reasons import Reason
 from federation.core.stay import Judgement, LifeRules, earlier, held_text, judge, other_checks
 
@@ -127,6 +128,10 @@ def _unbound(
         return state, (do.SetSuspend(True), do.ResetStatus())
     if state.choice is not None:
         return _bind(state, state.choice.cluster)
+    over = give_up_at(state, local, record)
+    if over is not None and now >= over:
+        return state, giving_up(state, local, record)
+    state = replace(state, due=over)
     if state.queue_problem:
         if state.queued:
             return replace(state, queued=False), (do.Dequeue(),)
@@ -138,6 +143,10 @@ def _unbound(
         return (replace(state, queued=False), (do.Dequeue(),)) if state.queued else (state, ())
     if not state.queued:
         return replace(state, queued=True), (do.Enqueue(),)
+    if state.nominate:
+        wanted, state = state.nominate, replace(state, nominate=())
+        if wanted != record.nomination.clusters:
+            return state, (do.Nominate(wanted),)
     return _waiting(state, record, state.waits, now)
 
 

@@ -11,6 +11,7 @@ from federation.core.devices.claims.claims import DeviceRules
 from federation.core.devices.quota.quota import CardQuotas, standard
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
+from federation.core.dispatchers import Dispatching
 
 _CARDS = standard(VENDORS)
 
@@ -204,6 +205,7 @@ class Policies:
     retention: Retention = field(default_factory=Retention)
     fair_usage: FairUsage | None = None
     """None where LocalQueues are not told apart."""
+    dispatching: Dispatching = field(default_factory=Dispatching)
 
     @property
     def timestamp(self) -> RequeueTimestamp:

@@ -63,7 +63,8 @@ def shape(item: Pending) -> str:
         )
         for p in item.pod_sets
     ]
-    tied = (item.only, item.stays) if item.only or item.stays else ()
+    tied: tuple[object, ...] = (item.only, item.stays) if item.only or item.stays else ()
+    tied = (*tied, *item.rules.place, *item.nominees)
     text = repr((item.namespace, item.local_queue, item.priority, pods, *tied))
     return hashlib.blake2b(text.encode(), digest_size=_SHAPE_LENGTH // 2).hexdigest()
 
@@ -100,7 +101,7 @@ class PendingIndex(Protocol):
 
     Each workload is ready or parked in one queue. Changes (enqueue, park, block, reactivate, drop)
     neither wait nor fail: they take effect in the order of the calls, at the latest before the
-    next reading (heads, claim, waiting, counts) does. A reading raises IndexLost or
+    next reading (heads, ahead, claim, waiting, counts) does. A reading raises IndexLost or
     IndexUnavailable when it, or a change before it, did not get through. `fill` has to follow then;
     until it does, changes are ignored and readings raise.
     """
@@ -124,6 +125,11 @@ class PendingIndex(Protocol):
 
     async def heads(self, queues: Iterable[str]) -> dict[str, Entry]:
         """The first ready workload of each of these queues, as far as they have one."""
+
+    async def ahead(self, queues: Iterable[str], depth: int) -> dict[str, list[Entry]]:
+        """The first of each of these queues in order, at most `depth`, ready or not: for queues in
+        which nothing is set aside. One that has none may be left out.
+        """
 
     async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
         """Take ready workloads out, by UID and generation; the UIDs of those that could be.
@@ -259,6 +265,15 @@ class MemoryIndex:
                 found[name] = self._entries[uid_of(queue.first[0])][1]
         return found
 
+    async def ahead(self, queues: Iterable[str], depth: int) -> dict[str, list[Entry]]:
+        """See PendingIndex."""
+        return {name: self._first(name, depth) for name in queues if name in self._queues}
+
+    def _first(self, queue: str, limit: int) -> list[Entry]:
+        known = self._queues[queue]
+        members = [*known.parked, *(text for line in known.lines.values() for text in line)]
+        return [self._entries[uid_of(text)][1] for text in sorted(members)[:limit]]
+
     async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
         """See PendingIndex."""
         claimed = set()
@@ -273,10 +288,9 @@ class MemoryIndex:
 
     async def waiting(self, queue: str, limit: int) -> list[str]:
         """See PendingIndex."""
-        if (known := self._queues.get(queue)) is None:
+        if queue not in self._queues:
             return []
-        members = [*known.parked, *(text for line in known.lines.values() for text in line)]
-        return [uid_of(text) for text in sorted(members)[:limit]]
+        return [found.uid for found in self._first(queue, limit)]
 
     async def counts(self, queues: Iterable[str]) -> dict[str, int]:
         """See PendingIndex."""

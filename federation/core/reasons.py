@@ -64,6 +64,7 @@ class Reason(StrEnum):
     # DeactivationTarget and BlockedOnPreemptionGates
     REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
     MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
+    GIVE_UP_TIME_EXCEEDED = "GiveUpTimeExceeded"
     PREEMPTION_GATED = "PreemptionGated"
     # Ours: QuotaReserved=False of a Workload whose queue cannot be used
     INADMISSIBLE = "Inadmissible"

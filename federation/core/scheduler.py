@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from federation.core.assignment import Tried
 from federation.core.cycle import Decision, Fit, Place, Preempt, Requeue, Wait, run_cycle
@@ -36,15 +37,28 @@ _FOR_THE_SHAPE = frozenset(
 )
 
 
+class _Made(NamedTuple):
+    """A decision; where its search for flavors went on, and after so many events."""
+
+    decision: Decision
+    resumed: Tried
+    events: int
+
+
 class Scheduler:
     """One per shard of queues. Times are seconds since the epoch, on the caller's clock."""
 
-    def __init__(self, index: PendingIndex, reactivation_s: float = REACTIVATION_S) -> None:
+    def __init__(
+        self, index: PendingIndex, reactivation_s: float = REACTIVATION_S, depth: int = 1
+    ) -> None:
+        """`depth`: how many cycles may follow each other between two looks into the index, as long
+        as all that they try is admitted.
+        """
         self.cycles = 0
         self.turns = Turns()
         """What LocalQueues used, where they take turns."""
         self.snapshot = Snapshot({}, {}, {}, QuotaTree(()), usages=self.turns.usages)
-        self._delay = reactivation_s
+        self._delay, self._depth = reactivation_s, depth
         self._world = World()
         self._trees: dict[str, list[str]] = {}
         """The queues of each tree that take part in cycles."""
@@ -52,6 +66,8 @@ class Scheduler:
         """Those that do not, as they are not active; of a cycle of cohorts none."""
         self._holders: dict[str, dict[str, Holder]] = {}
         self._queue_of: dict[str, str] = {}
+        self._tentative: set[str] = set()
+        """Charged by the cycle under way, which has not got them from the index yet."""
         self._lines = Lines(index, self._queue_of, self._touch)
         self.items = self._lines.items
         """All that waits, by UID."""
@@ -126,7 +142,8 @@ class Scheduler:
         if any(amount < 0 for amount in holder.usage.values()):
             usage = {fr: max(0, amount) for fr, amount in holder.usage.items()}
             holder = replace(holder, usage=usage)
-        known = self.holder(holder.uid)
+        known = self._charged(holder.uid)
+        self._tentative.discard(holder.uid)
         if known == holder:
             return
         if known is not None:
@@ -155,6 +172,9 @@ class Scheduler:
 
     def holder(self, uid: str) -> Holder | None:
         """What a workload holds."""
+        return None if uid in self._tentative else self._charged(uid)
+
+    def _charged(self, uid: str) -> Holder | None:
         queue = self._queue_of.get(uid)
         return self._holders[queue][uid] if queue is not None else None
 
@@ -312,16 +332,49 @@ class Scheduler:
         self.cycles += 1
         roots, self._dirty = self._dirty, set()
         names = [name for root in sorted(roots) for name in self._trees.get(root, ())]
-        heads = await self._lines.heads(names, self.snapshot.usages)
-        tried = {item.uid: self._searches.resumed(item, self.cycles) for item in heads}
-        events = self._events  # what the cycle itself changes, its searches have not seen
-        ground = self._tries.ground(tried, sites, now)
-        decisions = await self._claimed(run_cycle(heads, self.snapshot, place, tried, ground))
-        for decision in decisions:
-            self._tries.note(decision, now)
-            if self._apply(decision, tried[decision.item.uid], events):
-                self._touch(decision.item.cluster_queue)
-        return decisions
+        rounds = await self._lines.rounds(names, self.snapshot.usages, self._depth)
+        try:
+            found = self._run(rounds, now, place, sites)
+            kept = set(map(id, await self._claimed([made.decision for made in found])))
+            found = [made for made in found if id(made.decision) in kept]
+            for made in found:
+                self._tries.note(made.decision, now)
+                if self._apply(made.decision, made.resumed, made.events):
+                    self._touch(made.decision.item.cluster_queue)
+        finally:
+            self._give_back(now)
+        return [made.decision for made in found]
+
+    def _run(
+        self, rounds: list[list[Pending]], now: float, place: Place | None, sites: Sites | None
+    ) -> list[_Made]:
+        """A cycle, and those that follow as long as they admit all that they try: what else would
+        be decided may not hold any more when the index has been asked.
+        """
+        found: list[_Made] = []
+        for number, heads in enumerate(rounds):
+            cycle, events = self.cycles + (number > 0), self._events
+            tried = {item.uid: self._searches.resumed(item, cycle) for item in heads}
+            ground = self._tries.ground(tried, sites, now)
+            decisions = run_cycle(heads, self.snapshot, place, tried, ground)
+            fits = [made for made in decisions if isinstance(made, Fit)]
+            if number and len(fits) < len(heads):
+                break
+            self.cycles = cycle
+            # What a cycle itself changes, its searches have not seen.
+            found += [_Made(made, tried[made.item.uid], events) for made in decisions]
+            if len(fits) < len(heads) or number == len(rounds) - 1:
+                break
+            for fit in fits:
+                self.hold(_holder(fit, pods_ready=not self._world.rules.block_admission))
+                self._tentative.add(fit.item.uid)
+        return found
+
+    def _give_back(self, now: float) -> None:
+        """What the index did not give out is charged to nobody."""
+        left, self._tentative = self._tentative, set()
+        for uid in sorted(left):
+            self.release(uid, now)
 
     async def _claimed(self, decisions: list[Decision]) -> list[Decision]:
         """The decisions that still are about what waits, with what is admitted out of the index."""
@@ -394,18 +447,21 @@ class Scheduler:
         item = fit.item
         self._lines.admitted(item.uid)
         self._searches.forget(item.uid)
-        self.hold(
-            Holder(
-                uid=item.uid,
-                namespace=item.namespace,
-                name=item.name,
-                local_queue=item.local_queue,
-                priority=item.priority,
-                created=item.created,
-                admission=fit.admission,
-                usage=fit.admission.usage(),
-                preemptible=item.preemptible,
-                pods_ready=not self._world.rules.block_admission,
-                admitted=False,
-            )
-        )
+        self.hold(_holder(fit, pods_ready=not self._world.rules.block_admission))
+
+
+def _holder(fit: Fit, *, pods_ready: bool) -> Holder:
+    item = fit.item
+    return Holder(
+        uid=item.uid,
+        namespace=item.namespace,
+        name=item.name,
+        local_queue=item.local_queue,
+        priority=item.priority,
+        created=item.created,
+        admission=fit.admission,
+        usage=fit.admission.usage(),
+        preemptible=item.preemptible,
+        pods_ready=pods_ready,
+        admitted=False,
+    )

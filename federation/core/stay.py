@@ -16,6 +16,7 @@ from federation.core.controls import Deactivate, Evict, Life, Readmit, Release, 
 from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.failover import DEFAULT, Timings
 from federation.core.policies import PodsReady, Retention
+from federation.core.reasons import Reason
 
 READY_NOTE_S = 20.0
 """Pods that became ready are noted when the job has run for so long: short jobs end before that,
@@ -37,6 +38,8 @@ class LifeRules:
     pods_ready: PodsReady | None = None
     retention: Retention = field(default_factory=Retention)
     timings: Timings = DEFAULT
+    nominated_by_others: bool = False
+    """Whether another program chooses the clusters that jobs may be offered to."""
     keep_finished_s: float = 0.0
 
 
@@ -74,7 +77,19 @@ def judge(
         case Readmit(reason, message):
             return Judgement((do.Readmit(reason, message),))
         case nothing:
-            return Judgement(wake_at=nothing.wake_at)
+            gone = _not_nominated(state, record, rules)
+            return Judgement(release=gone, wake_at=nothing.wake_at)
+
+
+def _not_nominated(state: JobState, record: Record, rules: LifeRules) -> Why | None:
+    """An external dispatcher has taken its nomination of a cluster back that has not started it."""
+    bound, copy = record.binding, state.remote
+    if not rules.nominated_by_others or bound is None or record.admitted or record.move_to:
+        return None
+    if bound.cluster in record.nomination.clusters or (copy is not None and copy.running):
+        return None
+    text = f"cluster {bound.cluster} is not nominated any more"
+    return Why(Reason.WITHDRAWN_FROM_WORKER_CLUSTER, text)
 
 
 def life_of(state: JobState, record: Record) -> Life:

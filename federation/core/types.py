@@ -14,6 +14,7 @@ from typing import NamedTuple
 from federation.core.devices.cards import Card
 from federation.core.devices.wants import PodWants
 from federation.core.fair_usage import UsageState
+from federation.core.placement_rules import NO_RULES, PlacementRules
 from federation.core.policies import (
     AdmissionCheck,
     FlavorFungibility,
@@ -233,7 +234,7 @@ class Pending:
     claim made on an older reading is refused. `not_before` is when its backoff ends. `problem`
     says why its pods cannot be admitted anywhere ('' if nothing is known against them). `only` is
     the cluster that it is to run on by order, `stays` one where a copy of it runs that may go on
-    ('' without).
+    ('' without). `rules` say where it may run, `nominees` are the clusters nominated for it.
     """
 
     uid: str
@@ -251,6 +252,8 @@ class Pending:
     problem: str = ""
     only: str = ""
     stays: str = ""
+    rules: PlacementRules = NO_RULES
+    nominees: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""What jobs and queues say of the loss of a cluster, and what holds when several of them do."""
+"""What jobs and queues say of the loss of a cluster, and what holds when several of them do; where
+they want to run goes along (`placement_rules`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from federation.core.failover import OnDisconnect
+from federation.core.placement_rules import NO_RULES, PlacementRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,7 @@ class Wishes:
     policy: OnDisconnect | None = None
     rerun_after: float | None = None
     problem: str = ""
+    placement: PlacementRules = NO_RULES
 
 
 NO_WISHES = Wishes()

@@ -7,6 +7,7 @@ from pathlib import Path
 import structlog
 
 from federation.api.configuration import ConfigurationError, Reading, read, to_policies
+from federation.api.configuration_model import Configuration
 from federation.core.policies import Policies
 from federation.edge.documents import Document, Fault, documents
 
@@ -20,7 +21,16 @@ class ConfigurationFileError(Exception):
 
 
 def configured(path: Path | None) -> Policies:
-    """What a configuration file says; Kueue's defaults without one. Notices go to the log.
+    """What a configuration file says of admission; Kueue's defaults without one. Notices go to the
+    log.
+
+    Raises ConfigurationFileError.
+    """
+    return to_policies(configuration(path))
+
+
+def configuration(path: Path | None) -> Configuration:
+    """All of a configuration file; an empty one without a path. Notices go to the log.
 
     Raises ConfigurationFileError.
     """
@@ -28,7 +38,7 @@ def configured(path: Path | None) -> Policies:
     for notice in reading.notices:
         where = ".".join(map(str, notice.path))
         log.warning("configuration.notice", file=str(path), field=where, text=notice.message)
-    return to_policies(reading.configuration)
+    return reading.configuration
 
 
 def load(path: Path) -> Reading:

@@ -183,6 +183,26 @@ local function heads(keys, args)
   return found
 end
 
+-- ARGV: incarnation, depth, queue...; returns seq, then for each queue how many it has of the first
+-- `depth`, and generation and member of each of them, ready or not
+local function ahead(keys, args)
+  local gone = lost(keys, args)
+  if gone then return gone end
+  local prefix = keys[1]
+  local found = {seq(prefix)}
+  for i = 3, #args do
+    local members = redis.call('ZRANGE', key(prefix, 'waiting', args[i]), 0, tonumber(args[2]) - 1)
+    found[#found + 1] = tostring(#members)
+    for _, member in ipairs(members) do
+      local known = job(prefix, uid(member))
+      if not known then return {err = 'LOST it has no entry of job ' .. uid(member)} end
+      found[#found + 1] = tostring(known.generation)
+      found[#found + 1] = member
+    end
+  end
+  return found
+end
+
 -- ARGV: incarnation, then uid and generation of each; returns seq and the UIDs that were taken out
 local function claim(keys, args)
   local gone = changing(keys, args)
@@ -258,5 +278,6 @@ register('reactivate', reactivate, 'allow-oom')
 register('claim', claim, 'allow-oom')
 register('drop', drop, 'allow-oom')
 register('heads', heads, 'no-writes')
+register('ahead', ahead, 'no-writes')
 register('waiting', waiting, 'no-writes')
 register('counts', counts, 'no-writes')

@@ -37,7 +37,7 @@ _ENTRIES = 100
 _TEXTS = 20_000
 """Arguments in one round trip: some ten milliseconds of ours to write them."""
 _KEYS = 1000
-_READINGS = frozenset({"heads", "waiting", "counts"})
+_READINGS = frozenset({"heads", "ahead", "waiting", "counts"})
 """Calls that change nothing."""
 
 _Call = tuple[str, ...]
@@ -124,6 +124,16 @@ class RedisIndex:
             for name, generation, member in zip(names, answer, answer, strict=True)
             if member
         }
+
+    async def ahead(self, queues: Iterable[str], depth: int) -> dict[str, list[Entry]]:
+        """See PendingIndex."""
+        names = list(queues)
+        answer = iter(await self._read("ahead", str(depth), *names))
+        found = {}
+        for name in names:
+            pairs = [(next(answer), next(answer)) for _ in range(int(next(answer)))]
+            found[name] = [Entry(uid_of(text), int(number), text) for number, text in pairs]
+        return found
 
     async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
         """See PendingIndex."""

@@ -60,9 +60,11 @@ class Timeline:
     def __init__(self) -> None:
         self.marks: list[Mark] = []
 
-    def mark(self, what: What, cluster: str = "", job: str = "", detail: str = "") -> Mark:
-        """Something happened now."""
-        made = Mark(boottime(), what, cluster, job, detail)
+    def mark(
+        self, what: What, cluster: str = "", job: str = "", detail: str = "", age: float = 0.0
+    ) -> Mark:
+        """Something happened now, or so many seconds ago."""
+        made = Mark(boottime() - age, what, cluster, job, detail)
         self.marks.append(made)
         return made
 

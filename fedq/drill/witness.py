@@ -6,7 +6,9 @@ that is Fedq's own word, as the drill asks when people were told.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,6 +19,8 @@ from federation.edge.resources import EVENTS, JOBS, LEASES, MULTIKUEUE_CLUSTERS,
 from fedq.drill.timeline import Timeline, What
 
 Json = dict[str, Any]
+OLDEST_S = 15.0
+"""A renewal is shown within that time; an agent whose clock was set otherwise is not believed."""
 MANAGER_LEASE = "fedq-manager"
 """By which replicas of the manager elect a leader."""
 
@@ -74,8 +78,10 @@ class Witness:
             return
         if holder == FENCED and self._holders.get(name) != FENCED:
             self.timeline.mark(What.FENCED, name)
-        elif holder != FENCED and renewed != self._renewals.get(name, ""):
-            self.timeline.mark(What.RENEWED, name)
+        elif holder != FENCED and renewed != self._renewals.get(name, renewed):
+            # The first look tells of an earlier one. A busy machine may show one late, which would
+            # be counted from too late: when it was sent stands in it.
+            self.timeline.mark(What.RENEWED, name, age=_age(renewed))
         if self._epochs.get(name) not in (None, notes[Mirror.EPOCH.value]):
             self.timeline.mark(What.EPOCH, name, detail=notes[Mirror.EPOCH.value])
         self._holders[name], self._renewals[name] = holder, renewed
@@ -162,6 +168,15 @@ class _Handler:
         self._known.pop(obj["metadata"]["uid"], None)
         if self._gone is not None:
             self._gone(obj)
+
+
+def _age(renewed: str) -> float:
+    """How many seconds ago an agent of this machine sent a renewal; 0 if its clock does not say."""
+    try:
+        age = time.time() - datetime.fromisoformat(renewed).timestamp()
+    except ValueError:
+        return 0.0
+    return age if 0 <= age <= OLDEST_S else 0.0
 
 
 def phase(obj: Json | None) -> str:

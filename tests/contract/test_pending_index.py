@@ -116,6 +116,18 @@ async def test_heads_of_many_queues(index: PendingIndex) -> None:
 # Each change, and the same change again
 
 
+async def test_ahead(index: PendingIndex) -> None:
+    """The first of each queue in order; of none, nothing or an empty list."""
+    fill(index, work("low"), work("old", 5), work("new", 5, at=2.0), queue="a")
+    fill(index, work("one"), queue="b")
+    found = await index.ahead(["a", "b", "none"], 2)
+    assert [each.uid for each in found["a"]] == ["old", "new"]
+    assert found["b"] == [entry(work("one"))]
+    assert not found.get("none")
+    fill(index, replace(work("old", 5), generation=3), queue="a")
+    assert [each.generation for each in (await index.ahead(["a"], 9))["a"]] == [3, 0, 0]
+
+
 async def test_enqueue(index: PendingIndex) -> None:
     """The same generation again changes nothing; a newer one replaces; an older one does not."""
     first, newer = work("u", 0, generation=1), work("u", 5, generation=2)

@@ -19,11 +19,18 @@ ENDURANCE_S = 600.0
 
 
 async def start_on_one(ground: Ground, plans: list[Plan]) -> tuple[str, list[str]]:
-    """Run jobs of these plans, all on the first worker; returns its name and theirs."""
+    """Run jobs of these plans, all on the first worker, and see its Lease renewed, from which times
+    are counted; returns its name and theirs.
+    """
     victim = ground.stack.rig.workers[0]
     placed = [replace(plan, on=victim) for plan in plans]
     names = [name for plan in placed for name in await ground.submit(plan)]
     await ground.running(names)
+    await ground.until(
+        lambda: bool(ground.timeline.find(What.RENEWED, cluster=victim)),
+        ground.timings.suspect,
+        f"the Lease of {victim} to be renewed",
+    )
     return victim, names
 
 

@@ -86,7 +86,6 @@ LINES = (
         "E4, all back",
         "4.0 to 5.2 s after the heal",
         peer_cuts.e4_all_back,
-        "as a cluster has to renew for a while before it gets new work (hysteresis)",
     ),
     Line("E4, one back", "0 of 5 offered to it within 50 s", peer_cuts.e4_one_back),
     Line("E5", "5 of 6 stuck without a message", peer_config.e5_namesake),

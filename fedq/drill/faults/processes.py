@@ -13,9 +13,11 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from federation.edge.machine import process_stat
 from fedq.rig.errors import RigError
 from fedq.rig.process import marked, send
 from fedq.rig.rig import Rig
+from manager.sessions import members
 
 
 def pids(rig: Rig, *names: str) -> list[int]:
@@ -82,13 +84,15 @@ def _leads(rig: Rig, names: Iterable[str], pid: int) -> bool:
 
 
 def running_part(rig: Rig, name: str, *words: str) -> list[int]:
-    """Pids among the descendants of a process whose command line contains one of `words`, such as
+    """Pids among what a process has started whose command line contains one of `words`, such as
     `raylet` of the manager. Empty when there is none.
+
+    They are known by their session: one that shows a title of its own, as an actor of Ray does, has
+    overwritten the mark of its rig with it.
     """
     found = []
-    for pid, owner in marked(rig.home):
-        if owner != name:
-            continue
+    leaders = {stat.session for pid in marks(rig, name) if (stat := process_stat(pid)) is not None}
+    for pid in sorted({member.pid for leader in leaders for member in members(leader)}):
         try:
             line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:  # it ended meanwhile
@@ -96,6 +100,11 @@ def running_part(rig: Rig, name: str, *words: str) -> list[int]:
         if any(word in line for word in words):
             found.append(pid)
     return found
+
+
+def marks(rig: Rig, name: str) -> list[int]:
+    """The live processes that carry the mark of this one, itself included."""
+    return [pid for pid, owner in marked(rig.home) if owner == name]
 
 
 def strike(pid: int, signum: int = signal.SIGKILL) -> None:

@@ -142,10 +142,11 @@ class Stage:
         *things: Thing,
         index: PendingIndex | None = None,
         place: Place | None = None,
+        depth: int = 1,
         sites: Sites | None = None,
         **more: Any,
     ) -> None:
-        self.scheduler = Scheduler(index if index is not None else MemoryIndex())
+        self.scheduler = Scheduler(index if index is not None else MemoryIndex(), depth=depth)
         self.log: list[str] = []
         self.cohorts: tuple[Cohort, ...] = ()
         self.waits: dict[str, Wait] = {}

@@ -47,6 +47,8 @@ def at(now: float, of: Watch, facts: Facts = WELL, held: Brake = FREE) -> Verdic
 
 RENEWED = replace(AGENT, renewed="b")
 BACK = replace(AGENT, epoch=2, renewed="b")
+PULSE = (RENEWED, AGENT)
+FLAPPED = watch((0, AGENT), (60, RENEWED), (130, AGENT))
 GONE = Facts(missing_since=0.0, bound=1, listed=False)
 
 
@@ -66,7 +68,7 @@ GONE = Facts(missing_since=0.0, bound=1, listed=False)
             140,
             watch((0, AGENT), (121, FENCED), (140, BACK)),
             Facts(inventory_epoch=2),
-            Phase.RECOVERING,
+            Phase.READY,
             id="back, and all it has is known",
         ),
         pytest.param(
@@ -76,19 +78,30 @@ GONE = Facts(missing_since=0.0, bound=1, listed=False)
             Phase.RETURNING,
             id="reported, but not listed here",
         ),
+        pytest.param(60, watch((0, AGENT), (60, RENEWED)), WELL, Phase.READY, id="heard again"),
+        pytest.param(130, FLAPPED, WELL, Phase.RECOVERING, id="heard again, twice in short time"),
         pytest.param(
-            60, watch((0, AGENT), (60, RENEWED)), WELL, Phase.RECOVERING, id="heard again"
-        ),
-        pytest.param(
-            95,
-            watch((0, AGENT), (60, RENEWED), (80, AGENT), (95, RENEWED)),
+            165,
+            watch((0, AGENT), (60, RENEWED), (130, AGENT), (150, RENEWED), (165, AGENT)),
             WELL,
             Phase.READY,
             id="heard for a while",
         ),
         pytest.param(
-            100,
-            watch((0, AGENT), (60, RENEWED)),
+            330,
+            watch(
+                (0, AGENT),
+                (60, RENEWED),
+                *((60 + 30 * n, PULSE[n % 2]) for n in range(1, 7)),
+                (330, AGENT),
+            ),
+            WELL,
+            Phase.READY,
+            id="heard again, long after the first time",
+        ),
+        pytest.param(
+            170,
+            FLAPPED,
             WELL,
             Phase.RECOVERING,
             id="heard once: time alone heals nothing",

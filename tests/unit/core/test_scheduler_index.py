@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from federation.core.dispatch import NoCluster
 from federation.core.queueing import Entry, IndexLost, MemoryIndex
 from federation.core.types import Pending
-from tests.unit.core.build import FEW, STRICT, item, job, one, pods
+from tests.unit.core.build import FEW, LOWER, STRICT, evicts, item, job, one, pods
 from tests.unit.core.stage import Stage
 
 Interfere = Callable[[], None]
@@ -44,6 +45,12 @@ class Slow(MemoryIndex):
     async def heads(self, queues: Iterable[str]) -> dict[str, Entry]:
         self._reading("heads")
         found = await super().heads(queues)
+        self._done("heads")
+        return found
+
+    async def ahead(self, queues: Iterable[str], depth: int) -> dict[str, list[Entry]]:
+        self._reading("heads")
+        found = await super().ahead(queues, depth)
         self._done("heads")
         return found
 
@@ -256,13 +263,13 @@ STEP = st.tuples(
 
 
 @FEW
-@given(st.lists(STEP, max_size=30), st.booleans())
-def test_whatever_is_lost_when(steps: list[tuple[str, int, int]], strict: bool) -> None:
+@given(st.lists(STEP, max_size=30), st.booleans(), st.sampled_from([1, 4]))
+def test_whatever_is_lost_when(steps: list[tuple[str, int, int]], strict: bool, depth: int) -> None:
     """Each workload waits or holds quota, once; and in the end nothing more could be admitted."""
 
     async def run() -> None:
         more = {"strategy": STRICT} if strict else {}
-        stage, index = slow(one("q", 4, "c", **more), one("r", 2, "c"))
+        stage, index = slow(one("q", 4, "c", **more), one("r", 2, "c"), depth=depth)
         alive: dict[str, Pending] = {}
         for number, (what, which, size) in enumerate(steps):
             uid = f"w{which}"
@@ -286,6 +293,84 @@ def test_whatever_is_lost_when(steps: list[tuple[str, int, int]], strict: bool) 
         await stage_is_at_rest(stage)
 
     asyncio.run(run())
+
+
+# Several cycles between two looks into the index
+
+
+async def test_cycles_follow_each_other_without_the_index() -> None:
+    """All that is admitted in order; what is not is tried in a cycle of its own."""
+    stage, _ = slow(one("q", 3), depth=16)
+    await stage.submit(*(job(f"j{n}", at=float(n)) for n in range(5)))
+    assert await stage.cycle() == {f"j{n}": "admitted" for n in range(3)}
+    assert await stage.cycle() == {"j3": "PreemptionNoCandidates"}
+    assert stage.running == ["j0", "j1", "j2"]
+
+
+async def test_what_the_index_does_not_give_out_is_charged_to_nobody() -> None:
+    """Others took it there meanwhile."""
+    stage, index = slow(one("q", 9), depth=16)
+    await stage.submit(*(job(f"j{n}", at=float(n)) for n in range(3)))
+    index.meanwhile["heads"] = lambda: index.park("j1", 0)
+    assert await stage.cycle() == {"j0": "admitted", "j2": "admitted"}
+    assert stage.running == ["j0", "j2"]
+    await stage.later()
+    assert stage.running == ["j0", "j1", "j2"]
+
+
+async def test_a_workload_that_is_being_claimed_holds_nothing_yet() -> None:
+    """Who asks meanwhile, and takes it out, leaves no charge behind."""
+    stage, index = slow(one("q", 9), depth=16)
+    await stage.submit(job("a", at=1.0), job("b", at=2.0))
+
+    def meanwhile() -> None:
+        assert stage.scheduler.holder("a") is None
+        stage.scheduler.release("a", stage.now)
+        stage.scheduler.take_out("a", stage.now)
+
+    index.meanwhile["claim"] = meanwhile
+    await stage.rest()
+    assert (stage.running, stage.waiting) == (["b"], [])
+
+
+async def test_a_claim_that_is_lost_leaves_no_charge() -> None:
+    """Nothing was decided."""
+    stage, index = slow(one("q", 9), depth=16)
+    await stage.submit(job("a", at=1.0), job("b", at=2.0))
+    index.failing.add("claim")
+    with pytest.raises(IndexLost):
+        await stage.cycle()
+    assert stage.running == []
+    await stage.scheduler.refill(stage.now)
+    await stage.rest()
+    assert stage.running == ["a", "b"]
+
+
+@FEW
+@given(st.lists(STEP, max_size=30), st.booleans(), st.booleans())
+def test_the_same_is_decided_in_the_same_order(
+    steps: list[tuple[str, int, int]], strict: bool, evicting: bool
+) -> None:
+    """However many cycles follow each other."""
+
+    async def run(depth: int) -> list[str]:
+        more: dict[str, Any] = {"strategy": STRICT} if strict else {}
+        if evicting:
+            more["preemption"] = evicts(LOWER)
+        stage = Stage(one("q", 4, "c", **more), one("r", 3, "c"), depth=depth)
+        for number, (what, which, size) in enumerate(steps):
+            uid, queue = f"w{which}", "q" if which % 2 else "r"
+            if what in ("submit", "change") and stage.scheduler.holder(uid) is None:
+                submitted = job(uid, queue, size, priority=which % 3, at=float(which))
+                await stage.submit(replace(submitted, generation=number))
+            elif what in ("drop", "finish"):
+                await stage.finish(uid)
+            elif what == "later":
+                await stage.later()
+        await stage.rest()
+        return [*stage.log, "waiting", *stage.waiting]
+
+    assert asyncio.run(run(16)) == asyncio.run(run(1))
 
 
 async def stage_is_at_rest(stage: Stage) -> None:

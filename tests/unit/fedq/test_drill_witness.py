@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from federation.api.names import FENCED
+from federation.edge.machine import boottime
 from fedq.drill.timeline import Timeline, What
 from fedq.drill.witness import Witness
 
@@ -69,7 +71,9 @@ def test_another_copy_of_the_same_name_is_offered_anew(witness: Witness) -> None
 
 
 def test_the_life_of_a_lease(witness: Witness) -> None:
-    """Renewals, the fence, which is no renewal, and the next epoch."""
+    """Renewals, the fence, which is no renewal, and the next epoch. What is seen first was renewed
+    at some time before.
+    """
     for obj in (
         lease("t1"),
         lease("t1"),
@@ -80,11 +84,22 @@ def test_the_life_of_a_lease(witness: Witness) -> None:
         witness.see_lease(obj)
     assert told(witness) == [
         (What.RENEWED, "west", "", ""),
-        (What.RENEWED, "west", "", ""),
         (What.FENCED, "west", "", ""),
         (What.EPOCH, "west", "", "2"),
         (What.RENEWED, "west", "", ""),
     ]
+
+
+def test_a_renewal_that_is_seen_late_counts_from_when_it_was_sent(witness: Witness) -> None:
+    """Unless the clock of its agent says otherwise than ours."""
+    witness.see_lease(lease("t1"))
+    for seconds in (-2, -600, 600):
+        sent = datetime.now(UTC) + timedelta(seconds=seconds)
+        witness.see_lease(lease(sent.isoformat().replace("+00:00", "Z")))
+    late, *others = witness.timeline.find(What.RENEWED)
+    now = boottime()
+    assert 1.9 < now - late.at < 10.0
+    assert all(now - other.at < 1.5 for other in others)
 
 
 def test_leases_of_others_are_none_of_ours(witness: Witness) -> None:

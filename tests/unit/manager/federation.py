@@ -25,6 +25,7 @@ from federation.edge.resources import (
 from federation.jobs import batch_job
 from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
+from manager.kubeconfigs import Sources
 from manager.local_runtime import TaskHandle
 from manager.protocol import ClusterSpec, WorkerHandle
 from tests.fakes.kube_api import FakeKube
@@ -61,12 +62,17 @@ class Federation:
     """A management cluster, its workers, and a manager that can be restarted."""
 
     def __init__(
-        self, *names: str, quota: int = 8, policies: Policies | None = None, **spec: Any
+        self,
+        *names: str,
+        quota: int = 8,
+        policies: Policies | None = None,
+        sources: Sources | None = None,
+        **spec: Any,
     ) -> None:
         """`spec` is added to that of ClusterQueue `cq` on the management cluster."""
         self.home = FakeKube(namespaces=("team", FEDQ_NAMESPACE))
         queue_objects(self.home, quota, **spec)
-        self.policies = policies
+        self.policies, self.sources = policies, sources
         self.keep_finished_s = 0.0
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
@@ -84,10 +90,11 @@ class Federation:
         self.home.create(LEASES, lease)
         self.report(name)
 
-    def report(self, name: str, available: int = 4) -> None:
+    def report(self, name: str, available: int = 4, nominal: int = 4) -> None:
         """The agent's report, as of now."""
         fake = self.workers[name].fake
-        amounts = {"nominal": "4", "used": str(4 - available), "available": str(available)}
+        used = str(nominal - available)
+        amounts = {"nominal": str(nominal), "used": used, "available": str(available)}
         status = {
             "countedResourceVersion": str(fake.objects.version),
             "localQueues": [{"namespace": "team", "name": "lq", "clusterQueue": "cq"}],
@@ -104,7 +111,7 @@ class Federation:
         client = KubeClient(Endpoint("https://home", name="home"), transport=self.home)
         runtime = FakeRuntime(self.workers)
         self.manager = manager = Manager(
-            client, self.index, runtime, ORIGIN, self.policies,
+            client, self.index, runtime, ORIGIN, self.policies, sources=self.sources,
             keep_finished_s=self.keep_finished_s,
         )  # fmt: skip
         task = asyncio.create_task(manager.run())

@@ -70,6 +70,10 @@ class Breakable(MemoryIndex):
         self._check("heads")
         return await super().heads(queues)
 
+    async def ahead(self, queues: Iterable[str], depth: int) -> dict[str, list[Entry]]:
+        self._check("heads")
+        return await super().ahead(queues, depth)
+
     async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
         self._check("claim")
         return await super().claim(entries)

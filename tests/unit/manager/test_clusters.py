@@ -113,9 +113,9 @@ class Lives(Federation):
         self.cut.discard(name)
         self.workers[name].fake.heal()
 
-    async def run(self, name: str) -> str:
+    async def run(self, name: str, gpus: int = 1) -> str:
         """Submit a job and start its copy; returns the cluster."""
-        self.submit(name)
+        self.submit(name, gpus)
         await self.until(lambda: self.copy(name))
         found = self.copy(name)
         assert found is not None
@@ -276,6 +276,7 @@ def test_restarted_beside_a_fenced_cluster() -> None:
                     world.home.get(LEASES, place, FEDQ_NAMESPACE)["spec"]["holderIdentity"]
                     == FENCED
                 )
+                await world.until(lambda: world.phase(place) == "Lost", 5)
         finally:
             await stop([agents])
 
@@ -322,3 +323,61 @@ def test_a_cluster_is_taken_out_of_a_multikueueconfig() -> None:
             assert world.shown(place)["epoch"] == 1
 
     virtually(main)
+
+
+def test_a_multikueueconfig_gets_another_cluster() -> None:
+    """What waits is offered there within a second."""
+
+    async def main(loop: VirtualLoop) -> None:
+        world = Lives("a", "b", admissionChecksStrategy={"admissionChecks": [{"name": "m"}]})
+        world.home.create(
+            MULTIKUEUE_CONFIGS, custom("MultiKueueConfig", "all", {"clusters": ["a"]})
+        )
+        named = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "all"}
+        spec = {"controllerName": Controller.MULTIKUEUE.value, "parameters": named}
+        world.home.create(ADMISSION_CHECKS, custom("AdmissionCheck", "m", spec))
+        world.report("a", 0)
+        async with world.alive():
+            world.submit("j")
+            await asyncio.sleep(30)
+            assert world.copy("j") is None
+            world.home.merge(MULTIKUEUE_CONFIGS, "all", {"spec": {"clusters": ["a", "b"]}})
+            assert await world.until(lambda: world.copy("j"), 10) <= 1.0
+
+    virtually(main)
+
+
+def test_all_clusters_are_away_and_one_is_back() -> None:
+    """All that was submitted meanwhile is offered to it within a second of its being well."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        for name in ("a", "b"):
+            world.lose(name)
+        await world.until(lambda: {world.phase(n) for n in "ab"} == {"Suspect"})
+        for number in range(4):
+            world.submit(f"j{number}")
+        await asyncio.sleep(20)
+        world.heal("b")
+        await world.until(lambda: world.phase("b") == "Ready")
+        await world.until(lambda: all(world.copy(f"j{number}") for number in range(4)), 1)
+
+    play(story, "a", "b")
+
+
+def test_deleted_while_its_cluster_was_away() -> None:
+    """The copy goes when the cluster is back; those of others stay."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        await world.run("j")
+        await world.run("k")
+        world.workers["a"].fake.cut()
+        await world.until(lambda: world.phase("a") == "Unusable", 60)
+        world.home.delete(JOBS, "j", "team")
+        await asyncio.sleep(60)
+        assert ("team", "j") in left(world, "a")
+        world.workers["a"].fake.heal()
+        await world.until(lambda: ("team", "j") not in left(world, "a"), 30)
+        assert ("team", "k") in left(world, "a")
+        assert world.record("k").attempt == 1
+
+    play(story, "a")

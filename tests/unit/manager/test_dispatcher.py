@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +22,7 @@ from federation.edge.resources import (
     WORKLOADS,
 )
 from manager.app import Manager
+from manager.write_turns import WriteTurns
 from tests.unit.manager.federation import Federation
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import custom
@@ -411,13 +411,15 @@ async def test_what_is_placed_meanwhile_is_not_told_that_it_waits(
         await until(lambda: uid in manager.scheduler.items, "it waits")
         await until(lambda: not manager.controller.states[uid].busy)
         runner = manager.controller.run_effects.__self__  # type: ignore[union-attr]
-        limit, runner._limit = runner._limit, asyncio.Semaphore(0)
+        turns, runner._turns = runner._turns, WriteTurns(1)
+        held = runner._turns.turn()
+        await held.__aenter__()
         manager.controller.feed(uid, on.NotPlaced("WaitingForQuota", "no cluster has room"))
         await until(lambda: manager.controller.states[uid].busy, "that is to be written")
         world.report("a", 4)
         await until(lambda: manager.controller.states[uid].choice, "there is room")
-        runner._limit.release()
-        runner._limit = limit
+        await held.__aexit__(None, None, None)
+        runner._turns = turns
         await until(lambda: world.record("j").binding, "bound")
         seen = [change.new for change in world.home.objects.history if change.resource == WORKLOADS]
         assert seen
