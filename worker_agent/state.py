@@ -26,7 +26,7 @@ from federation.jobs.eviction_note import Eviction
 from worker_agent.binder import Binder
 from worker_agent.book import Book
 from worker_agent.checks import Checks
-from worker_agent.facts import WorkerJob
+from worker_agent.facts import Stage, WorkerJob
 from worker_agent.standing import Standings
 from worker_agent.texts import Waiting
 from worker_agent.writes import Jobs, Queue
@@ -121,6 +121,17 @@ class State:
         """Whether a Job may be started now: a copy only while the lease holds."""
         now = self.settings.boottime()
         return not job.mirrored or self.lease().may_start(job.epoch, now)
+
+    def late(self) -> list[WorkerJob]:
+        """Copies that have to be stopped by now and are not, as far as is known."""
+        lease, now = self.lease(), self.settings.boottime()
+        return [
+            job
+            for job in self.jobs.values()
+            if job.mirrored
+            and (job.stage is Stage.RUNNING or (job.stage is Stage.HELD and not job.pods.gone))
+            and lease.must_stop(job.policy, job.rerun_after, job.epoch, now)
+        ]
 
     async def written(self) -> None:
         """Until everything has been written, or given up, that was asked for before."""

@@ -1,12 +1,16 @@
 """Bringing this cluster into a new epoch, in the order that keeps the fence tight.
 
 First the API server of the cluster refuses copies of lower epochs (ConfigMap fedq-epoch). Then
-what the agent was writing is waited for: it starts none of them since it knows of the fence. Then
-the report says so, and only after that the heartbeat takes the Lease. A crash in between is of no
-consequence: all of it is done again.
+what the agent was writing is waited for: it starts none of them since it knows of the fence. What
+should have been stopped and was not, as the API server was down, is waited for too: a Job makes
+new pods for those that the guard of the node has ended, and the guard ends these only while the
+lease is over. Then the report says so, and only after that the heartbeat takes the Lease. A crash
+in between is of no consequence: all of it is done again.
 """
 
 from __future__ import annotations
+
+import asyncio
 
 import structlog
 
@@ -15,6 +19,8 @@ from worker_agent.epochs import Epochs
 from worker_agent.report import Reporter
 
 log = structlog.get_logger(__name__)
+
+LOOK_S = 0.1
 
 
 class Takeover:
@@ -26,6 +32,19 @@ class Takeover:
     async def __call__(self, epoch: int) -> int:
         found = await self._epochs.raise_to(epoch)
         await self._agent.state.written()
+        await self._stopped()
         await self._reporter.tell(found)
         log.info("epoch.entered", epoch=found)
         return found
+
+    async def _stopped(self) -> None:
+        """Until no copy is left that is late. For K at most: all is gone by then that can go, and
+        a pod that cannot (its node is dead) must not keep the cluster away for ever.
+        """
+        state = self._agent.state
+        until = state.settings.boottime() + state.lease().terms.kill
+        while late := state.late():
+            if state.settings.boottime() >= until:
+                log.warning("epoch.entered_late", copies=[str(job.key) for job in late][:20])
+                return
+            await asyncio.sleep(LOOK_S)  # statuses and deadlines: no single event tells

@@ -12,7 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from bench.dst.card_truth import Ask
+from bench.dst.cards import Inventory, register
 from bench.dst.clock import EPOCH, VirtualLoop
+from bench.dst.kubelets import Kubelets
 from bench.dst.truth import Run, Traits, Truth
 from federation.api.names import FEDQ_NAMESPACE, Mirror
 from federation.api.policies.jobs import EPOCH_CONFIG_MAP
@@ -29,9 +32,12 @@ from federation.jobs.mirror import mirrored_epoch
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.objects import FOREGROUND
 from tests.fakes.patches import Refused
+from worker_agent.binder import Binder
 
 Json = dict[str, Any]
 Key = tuple[str, str]
+AGAIN_S = 2.0
+"""After how long a node is asked again that does not answer."""
 
 IDENTITY = "kube-system"
 """The namespace whose UID tells one physical cluster from another."""
@@ -39,14 +45,19 @@ IDENTITY = "kube-system"
 
 @dataclass
 class Pods:
-    """The pods of one Job, which start and end together. `run` is set while containers run,
-    `killed` when it is not the Job controller that ends them.
+    """The pods of one Job, which start and end together; those with cards (`ask`) start one by one.
+    `run` is set while containers run, `killed` when it is not the Job controller that ends them,
+    `lost` when their node is gone.
     """
 
+    key: Key
+    local: str
     count: int
+    ask: Ask | None = None
     run: Run | None = None
     stopping: bool = False
     killed: bool = False
+    lost: bool = False
     done: str = ""
 
 
@@ -74,6 +85,24 @@ class Cluster:
         """How often an agent made a copy stand still, and let one go on."""
         self._cache: dict[Key, Json] = {}
         self._pods: dict[str, Pods] = {}
+        self.inventory: Inventory | None = None
+        self.nodes_lost = 0
+        self._kubelets: Kubelets | None = None
+
+    def furnish(self, inventory: Inventory, binder: Binder) -> None:
+        """Give it nodes with cards."""
+        register(self.truth.cards, self.name, inventory)
+        self.inventory = inventory
+        self._kubelets = kubelets = Kubelets(
+            self.name, self.fake, self.loop, self.truth.cards, inventory, self.rng, binder
+        )
+        kubelets.on_start, kubelets.on_lost = self._container, self._lost
+        kubelets.may_start = self._may_start
+
+    @property
+    def binder(self) -> Binder:
+        """Who binds pods that have cards."""
+        return self._kubelets.binder if self._kubelets is not None else Binder.HAMI
 
     def _epoch_fence(self, res: Resource, old: Json | None, new: Json) -> None:
         """The policy fedq-epoch: no copy is made or renewed under an epoch that is over."""
@@ -134,9 +163,17 @@ class Cluster:
             self._show(key, job)
         else:
             if pods is None:
-                self._pods[uid] = Pods(_count(job))
-                self.loop.later(self.rng.uniform(*self.start_lag), self._start, key, uid)
+                pods = self._pods[uid] = self._new_pods(key, job)
+                if pods.ask is None:
+                    self.loop.later(self.rng.uniform(*self.start_lag), self._start, key, uid)
+            if self._kubelets is not None and not pods.stopping and not pods.done:
+                self._kubelets.make(job, pods.ask, pods.count)
             self._show(key, job)
+
+    def _new_pods(self, key: Key, job: Json) -> Pods:
+        notes, uid = job["metadata"].get("annotations") or {}, job["metadata"]["uid"]
+        local = notes.get(Mirror.LOCAL_UID.value, uid)
+        return Pods(key, local, _count(job), self.truth.traits[local].ask)
 
     def _show(self, key: Key, job: Json) -> None:
         """Write the status, unless the Job is not any more what it was decided on: then the news of
@@ -147,7 +184,7 @@ class Cluster:
         running = pods is not None and not pods.stopping and not pods.done
         new: Json = {
             "active": pods.count if pods and running else None,
-            "ready": pods.count if pods and running and pods.run else 0,
+            "ready": self._live(job["metadata"]["uid"], pods) if pods and running else 0,
             "terminating": pods.count if pods and pods.stopping else 0,
         }
         if (not suspended or (pods and pods.done)) and not status.get("startTime"):
@@ -167,6 +204,11 @@ class Cluster:
         new["conditions"] = list(said.values())
         if any(status.get(k) != v for k, v in new.items() if v or status.get(k)):
             self._write(key, job, {"status": new})
+
+    def _live(self, uid: str, pods: Pods) -> int:
+        if pods.ask is not None and self._kubelets is not None:
+            return self._kubelets.live(uid)
+        return pods.count if pods.run else 0
 
     def _write(self, key: Key, job: Json, patch: Json) -> None:
         stored = self.fake.objects.data.get(JOBS, {}).get(key)
@@ -194,30 +236,62 @@ class Cluster:
             return  # also when earlier pods of the Job had been waiting for the guard
         job = self._cache[key]
         notes = job["metadata"].get("annotations") or {}
-        local = notes.get(Mirror.LOCAL_UID.value, uid)
-        traits = self.truth.traits[local]
+        traits = self.truth.traits[pods.local]
         if self.guard(traits):
             self.loop.later(1.0, self._start, key, uid)  # the guard lets nothing live
             return
         attempt = int(notes.get(Mirror.ATTEMPT.value, "0"))
         amount = pods.count * traits.amount
-        pods.run = Run(local, attempt, self.name, uid, amount, self.loop.now)
+        pods.run = Run(pods.local, attempt, self.name, uid, amount, self.loop.now)
         self.truth.begin(pods.run)
         self.loop.later(traits.duration, self._done, key, uid, pods.run)
         self._sync(key)
+
+    def _may_start(self, uid: str) -> bool:
+        return uid in self._pods and not self.guard(self.truth.traits[self._pods[uid].local])
+
+    def _container(self, uid: str) -> None:
+        """A container with cards has started."""
+        pods = self._pods[uid]
+        if pods.run is None:
+            self._start(pods.key, uid)
+        else:
+            self._sync(pods.key)
+
+    def _lost(self, uid: str) -> None:
+        """A pod is gone with its node."""
+        pods = self._pods.get(uid)
+        if pods is None or pods.stopping or pods.done:
+            return
+        if self.truth.traits[pods.local].retries:
+            self._sync(pods.key)
+        else:
+            pods.killed = pods.lost = True
+            self._stop(uid)
 
     def _done(self, key: Key, uid: str, run: Run) -> None:
         pods = self._pods.get(uid)
         if pods is None or pods.run is not run or pods.stopping:
             return
+        if self._live(uid, pods) < pods.count:
+            self.loop.later(5.0, self._done, key, uid, run)
+            return
         pods.done = self.truth.traits[run.local_uid].outcome
         self.truth.end(run, self.loop.now, pods.done)
+        if self._kubelets is not None:
+            self._kubelets.end(uid)
         self.loop.later(self.rng.uniform(*self.lag), self._after, key, uid)
 
     def _after(self, key: Key, uid: str) -> None:
         """The controller has heard of the end of pods."""
         job = self._cache.get(key)
         pods = self._pods.get(uid)
+        if self._kubelets is not None and pods is not None and pods.done:
+            if self._kubelets.silent(uid):
+                self.loop.later(AGAIN_S, self._after, key, uid)
+                return
+            ended = "Succeeded" if pods.done == "Complete" else pods.done
+            self._kubelets.finish(uid, ended)
         if job is None or job["metadata"]["uid"] != uid:
             self._pods.pop(uid, None)
         elif pods is not None and pods.done and not job["metadata"].get("deletionTimestamp"):
@@ -237,17 +311,26 @@ class Cluster:
         if pods is None or pods.stopping:
             return
         pods.stopping = True
+        if self._kubelets is not None:
+            self._kubelets.delete(uid)
         if pods.run is None or pods.done:
             self.loop.later(0.0, self._gone, uid)
             return
         self.loop.later(self.truth.traits[pods.run.local_uid].exits, self._gone, uid)
 
     def _gone(self, uid: str) -> None:
-        pods = self._pods.pop(uid, None)
+        pods = self._pods.get(uid)
         if pods is None:  # they perished meanwhile
             return
-        if pods.run is not None and not pods.done:
-            self.truth.end(pods.run, self.loop.now)
+        unheard = self._kubelets is not None and self._kubelets.silent(uid)
+        if not unheard or pods.killed:
+            self._end(uid, pods)
+        if unheard:
+            self.loop.later(AGAIN_S, self._gone, uid)
+            return
+        del self._pods[uid]
+        if self._kubelets is not None:
+            self._kubelets.forget(uid)
         for key, job in self._cache.items():
             if job["metadata"]["uid"] != uid:
                 continue
@@ -257,6 +340,15 @@ class Cluster:
                 self.loop.later(delay, self._after, key, uid)
             else:
                 self.loop.later(delay, self._sync, key)
+
+    def _end(self, uid: str, pods: Pods) -> None:
+        """Its containers are gone."""
+        if pods.run is not None and not pods.done and pods.run.end is None:
+            job = self._cache.get(pods.key)
+            fails = pods.lost and job is not None and self._fails(job, pods.run)
+            self.truth.end(pods.run, self.loop.now, "Failed" if fails else "")
+        if self._kubelets is not None:
+            self._kubelets.end(uid)
 
     def _fails(self, job: Json, run: Run) -> bool:
         """Whether the Job has failed because its pods were killed: if it has no retries, and pods
@@ -268,19 +360,32 @@ class Cluster:
     def kill(self, doomed: Callable[[Traits], bool]) -> None:
         """The containers of some jobs are killed; they have their grace."""
         for uid, pods in self._pods.items():
-            live = pods.run if not pods.done and not pods.stopping else None
-            if live is not None and doomed(self.truth.traits[live.local_uid]):
+            live = not pods.done and not pods.killed and pods.run is not None
+            if not live or not doomed(self.truth.traits[pods.local]):
+                continue
+            if not pods.stopping:
                 pods.killed = True
                 self._stop(uid)
+            elif self._kubelets is not None and self._kubelets.silent(uid):
+                pods.killed = True
+                self.loop.later(self.truth.traits[pods.local].exits, self._gone, uid)
+
+    def lose_node(self, node: str) -> None:
+        """A machine is gone."""
+        assert self._kubelets is not None
+        self.nodes_lost += 1
+        self._kubelets.lose(node)
 
     def perish(self) -> None:
         """All machines are gone, and what was stored of the work; another one is set up in place
         of the cluster.
         """
         for pods in self._pods.values():
-            if pods.run is not None and not pods.done:
+            if pods.run is not None and not pods.done and pods.run.end is None:
                 self.truth.end(pods.run, self.loop.now)
         self._pods.clear()
+        if self._kubelets is not None:
+            self._kubelets.perish()
         for resource in (JOBS, WORKLOADS, WORKER_REPORTS, CONFIGMAPS):
             for namespace, name in list(self.fake.objects.data.get(resource, {})):
                 body = {"metadata": {"finalizers": None}}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.dst.records import usage
+from bench.dst.cards import Inventory
+from bench.dst.records import charged, usage
 from bench.dst.world import World
 from federation.api import record as records
 from federation.api.names import Label, Mirror
-from federation.edge.resources import JOBS, WORKLOADS
+from federation.edge.resources import JOBS, WORKER_REPORTS, WORKLOADS
 from federation.jobs import batch_job
 
 Json = dict[str, Any]
@@ -25,15 +26,16 @@ def end_checks(world: World) -> None:
     """Violations that show at the end."""
     _check_jobs(world)
     _check_copies(world)
+    _check_reports(world)
     manager = world.leader
     if manager is None:
         return
     held = usage(world.home, world.truth)
     tree = manager.scheduler.snapshot.tree
     for queue in world.quotas:
-        charged = sum(tree.usage(queue).values())
-        if charged != held.get(queue, 0):
-            text = f"{charged} charged to {queue}, {held.get(queue, 0)} bound"
+        amount = charged(tree.usage(queue))
+        if amount != held.get(queue, 0):
+            text = f"{amount} charged to {queue}, {held.get(queue, 0)} bound"
             world.violate("usage", text)
     if manager.problem():
         world.violate("converges", f"the manager says: {manager.problem()}")
@@ -70,6 +72,39 @@ def _check_copies(world: World) -> None:
             job = world.people.job(name)
             if job is None or not _open(job):
                 world.violate("orphan", f"{name} still runs on {run.cluster}")
+
+
+def _check_reports(world: World) -> None:
+    """Nothing runs any more, so no agent may count anything, and no container has a card."""
+    for name, cluster in world.clusters.items():
+        for report in cluster.fake.items(WORKER_REPORTS):
+            for queue in report["status"]["clusterQueues"]:
+                if any(amount["used"] != "0" for amount in queue["resources"]):
+                    world.violate("ledger", f"{name} counts for {queue['name']}: {queue}")
+            if cluster.inventory is not None and not any(world.truth.live.values()):
+                _check_placement(world, name, cluster.inventory, report["status"])
+    for card, holders in world.truth.cards.holders.items():
+        if holders and not any(world.truth.live.values()):
+            world.violate("ledger", f"{card} is held by pods of no job: {sorted(holders)}")
+
+
+def _check_placement(world: World, name: str, inventory: Inventory, status: Json) -> None:
+    """All that its nodes have is free."""
+    told = status.get("placement") or {"classes": [], "resources": []}
+    nodes = sum(entry.get("count", 1) for entry in told["classes"])
+    all_free = dict(zip(told["resources"], map(str, _least(told["classes"])), strict=True))
+    busy = [entry["cards"] for entry in told["classes"] if not _idle(entry["cards"])]
+    if nodes != len(inventory.nodes) or busy or all_free != inventory.FREE:
+        world.violate("ledger", f"{name} tells that it has these nodes: {told}")
+
+
+def _least(classes: list[Json]) -> list[int]:
+    return [min(amounts) for amounts in zip(*(entry["free"] for entry in classes), strict=True)]
+
+
+def _idle(cards: str) -> bool:
+    """Whether these texts tell of nothing that is used (`:`) or shut (`!`)."""
+    return ":" not in cards and "!" not in cards
 
 
 def _copies(world: World) -> list[tuple[str, Json]]:

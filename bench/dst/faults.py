@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from bench.dst.cards import Inventory
+from bench.dst.cluster import Cluster
+from bench.dst.kubelets import COLLECTED_S
 from bench.dst.programs import ELECTION, Program
 from bench.dst.world import World
 from federation.api.epochs import over_below
@@ -48,6 +51,8 @@ class Faults:
             (1, self.leave),
             (2, self.perish),
         ]
+        if world.shape.racks is not None:
+            self.kinds += [(4, self.ill_card), (3, self.lost_node), (3, self.silent_node)]
 
     def plan(self, count: int) -> None:
         """Draw so many faults."""
@@ -66,6 +71,12 @@ class Faults:
         kinds = (self.isolate, self.isolate, self.cut_lease, self.cut_manager)
         start, lasts = self.rng.uniform(20, 220), self.rng.uniform(60, LONGEST_S)
         self.at(start, self.rng.choice(kinds), lasts)
+
+    def plan_cards(self) -> None:
+        """A node or a card fails, where there are any."""
+        if self.world.shape.racks is not None:
+            kind = self.rng.choice((self.ill_card, self.lost_node, self.silent_node))
+            self.at(self.rng.uniform(20, 240), kind, self.rng.uniform(10, 120))
 
     def at(self, start: float, kind: Callable[[float, float], str], lasts: float) -> None:
         """Have something go wrong."""
@@ -298,6 +309,45 @@ class Faults:
         self._annotate(name, Order.FENCE_CONFIRMED, str(epoch))
         self.world.records.reached["confirmed"] += 1
         self.world.note("people", f"{name} is confirmed dead below epoch {epoch}")
+
+    # Nodes and cards
+
+    def _node(self) -> tuple[Cluster, Inventory, str]:
+        cluster = self.world.clusters[self._cluster()]
+        assert cluster.inventory is not None
+        return cluster, cluster.inventory, self.rng.choice(sorted(cluster.inventory.nodes))
+
+    def ill_card(self, now: float, lasts: float) -> str:
+        """A card is not healthy for a while; what runs there goes on."""
+        _, inventory, node = self._node()
+        index = self.rng.randrange(inventory.nodes[node].cards)
+        inventory.sicken(node, index, True)
+        self._after(lasts, lambda: inventory.sicken(node, index, False), f"card of {node} is ill")
+        return f"card {index} of {node} is not healthy"
+
+    def lost_node(self, now: float, lasts: float) -> str:
+        """A node is gone, and another one of its name joins later. Never the last one with cards:
+        an agent that starts while there is none takes cards for none of its business, and lets pods
+        go without any (known, and not mended yet).
+        """
+        cluster, inventory, node = self._node()
+        if node in inventory.away or inventory.present < 2:
+            return f"{node} is away already, or the last one"
+        cluster.lose_node(node)
+        self._after(max(lasts, COLLECTED_S[1] + 1), lambda: inventory.add(node), f"{node} is gone")
+        return f"{node} is gone"
+
+    def silent_node(self, now: float, lasts: float) -> str:
+        """Nothing is heard of a node, nor does it hear anything; its containers run on. Without a
+        guard there nobody could stop them.
+        """
+        _, inventory, node = self._node()
+        if node in inventory.away:
+            return f"{node} is away already"
+        lasts = lasts if self.guarded else min(lasts, BRIEF_S)
+        inventory.silence(node, True)
+        self._after(lasts, lambda: inventory.silence(node, False), f"{node} is silent")
+        return f"{node} is silent for {lasts:.1f} s"
 
     # Redis
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Protocol
 
+from bench.dst import cards
 from bench.dst.truth import Traits, Truth
 from federation.api.names import KUEUE_API, Label, Option, Order
 from federation.edge.resources import (
@@ -22,8 +23,28 @@ from tests.fakes.kube_api import FakeKube
 Json = dict[str, Any]
 QUEUES = ("one", "two")
 NAMESPACE = "team"
+ASKING = 0.7
+"""Of the Jobs where there are cards, how many ask for some."""
+CHARGED = "gpu"
+"""The resource whose quota is short."""
 GRACE_S = 34
 """What pods may take to end: K of the protocol less what agent and controller need meanwhile."""
+
+
+class Rules(Protocol):
+    """What queues are like everywhere; see `bench.dst.world.Shape`."""
+
+    @property
+    def preemption(self) -> str:
+        """The policy of both kinds."""
+
+    @property
+    def strategy(self) -> str:
+        """The queueing strategy."""
+
+    @property
+    def racks(self) -> cards.Racks | None:
+        """Cards, if there are any."""
 
 
 def custom(kind: str, name: str, spec: Json, namespace: str = "") -> Json:
@@ -32,20 +53,25 @@ def custom(kind: str, name: str, spec: Json, namespace: str = "") -> Json:
     return {"apiVersion": KUEUE_API, "kind": kind, "metadata": meta, "spec": spec}
 
 
-def queues(fake: FakeKube, nominal: dict[str, int], preemption: str, strategy: str) -> None:
+def queues(fake: FakeKube, nominal: dict[str, int], shape: Rules) -> None:
     """Two ClusterQueues in a cohort, and a LocalQueue of the same name for each."""
+    plenty = {cards.RESOURCE: cards.PLENTY} if shape.racks else {}
     if not any(n["metadata"]["name"] == NAMESPACE for n in fake.items(NAMESPACES)):
         fake.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     fake.create(RESOURCE_FLAVORS, custom("ResourceFlavor", "f", {}))
     for name, amount in nominal.items():
-        quota = {"name": "gpu", "nominalQuota": amount}
-        group = {"coveredResources": ["gpu"], "flavors": [{"name": "f", "resources": [quota]}]}
+        amounts = {CHARGED: amount, **plenty}
+        quotas = [{"name": of, "nominalQuota": n} for of, n in amounts.items()]
+        group = {"coveredResources": [*amounts], "flavors": [{"name": "f", "resources": quotas}]}
         rules = {
             "resourceGroups": [group],
             "namespaceSelector": {},
             "cohortName": "all",
-            "queueingStrategy": strategy,
-            "preemption": {"withinClusterQueue": preemption, "reclaimWithinCohort": preemption},
+            "queueingStrategy": shape.strategy,
+            "preemption": {
+                "withinClusterQueue": shape.preemption,
+                "reclaimWithinCohort": shape.preemption,
+            },
         }
         fake.create(CLUSTER_QUEUES, custom("ClusterQueue", name, rules))
         fake.create(LOCAL_QUEUES, custom("LocalQueue", name, {"clusterQueue": name}, NAMESPACE))
@@ -57,8 +83,11 @@ def queues(fake: FakeKube, nominal: dict[str, int], preemption: str, strategy: s
 class People:
     """What they do on the management cluster, at moments that the plan of the run names."""
 
-    def __init__(self, home: FakeKube, truth: Truth, rng: random.Random) -> None:
-        self.home, self.truth, self.rng = home, truth, rng
+    def __init__(
+        self, home: FakeKube, truth: Truth, rng: random.Random, asks: random.Random | None
+    ) -> None:
+        """`asks` is the chance of what Jobs ask of cards, if there are any."""
+        self.home, self.truth, self.rng, self.asks = home, truth, rng, asks
         self.uids: dict[str, str] = {}
 
     def submit(self, number: int) -> str:
@@ -76,6 +105,9 @@ class People:
             rng.choice((None, 60.0)) if policy == "keep" else None,
             retries=number % 3 != 0,
         )
+        if self.asks is not None and self.asks.random() < ASKING:
+            traits.ask, traits.amount = self.asks.choice(cards.ASKS), 1
+            pods = cards.pods(self.asks, traits.ask)
         return self.create(traits, pods)
 
     def create(self, traits: Traits, pods: int) -> str:
@@ -96,8 +128,13 @@ class People:
             notes[Option.ON_DISCONNECT.value] = traits.policy
         if traits.rerun_after is not None:
             notes[Option.RERUN_AFTER.value] = f"{traits.rerun_after:.0f}s"
-        requests = {"gpu": str(traits.amount)}
-        container = {"name": "c", "image": "i", "resources": {"requests": requests}}
+        limits = (
+            {f"nvidia.com/{of}": n for of, n in traits.ask.limits.items()} if traits.ask else {}
+        )
+        resources = {"requests": {CHARGED: str(traits.amount), **limits}}
+        if limits:
+            resources["limits"] = limits
+        container = {"name": "c", "image": "i", "resources": resources}
         pod = {"restartPolicy": "Never", "containers": [container]}
         return {
             "apiVersion": "batch/v1",

@@ -189,7 +189,8 @@ class AgentProgram(Program):
         file = DeadlineFile(cast(Path, self.note), name, "boot")
         lease = _client(links["lease"], "home")
         heartbeat = Heartbeat(lease, name, holder, file=file, clock=clock)
-        rules = Settings(clock=self.loop.wall, boottime=clock)
+        binder = self.cluster.binder
+        rules = Settings(clock=self.loop.wall, boottime=clock, binder=binder)
         await run_agent(_client(links["local"], name), heartbeat, settings, rules)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bench.dst.people import CHARGED
 from bench.dst.truth import Run, Truth
 from federation.api import record as records
 from federation.api.names import FENCED, ConditionType
+from federation.core.types import FlavorResource
 from federation.edge.resources import JOBS, LEASES, WORKLOADS
 from federation.jobs import batch_job
 from tests.fakes.kube_api import FakeKube
@@ -122,7 +124,12 @@ def held(workload: Json, truth: Truth) -> Held | None:
     if record.finished or over or record.admission is None:
         return None
     admission = record.admission
-    return Held(admission.cluster_queue, record.attempt, sum(admission.usage().values()))
+    return Held(admission.cluster_queue, record.attempt, charged(admission.usage()))
+
+
+def charged(usage: Mapping[FlavorResource, int]) -> int:
+    """How much of it is of the quota that is short."""
+    return sum(amount for of, amount in usage.items() if of.resource == CHARGED)
 
 
 def usage(home: FakeKube, truth: Truth) -> Counter[str]:

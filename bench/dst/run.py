@@ -47,6 +47,7 @@ def drawn(faults: Faults, rng: random.Random) -> None:
     faults.plan(rng.randint(0, 7))
     for _ in range(rng.choice((0, 1, 1, 2))):
         faults.plan_loss()
+    faults.plan_cards()
 
 
 def run_seed(
@@ -97,6 +98,10 @@ def _reached(world: World) -> Counter[str]:
         reached["held"] += cluster.held
         reached["resumed"] += cluster.resumed
     reached["runs"] = len(world.truth.runs)
+    cards = world.truth.cards
+    if cards.limits:
+        reached["pods with cards"], reached["cards shared"] = cards.begun, cards.shared
+        reached["nodes lost"] = sum(c.nodes_lost for c in world.clusters.values())
     return reached
 
 
@@ -106,8 +111,11 @@ async def _live(world: World, seed: int, plan: Plan) -> None:
     loop = world.loop
     world.start()
     count = rng.randint(*JOBS)
+    burst = world.rng.uniform(10, SUBMIT_S) if world.shape.racks else None
     for number in range(count):
         at = rng.choice((rng.uniform(0, 20), rng.uniform(0, SUBMIT_S)))
+        if burst is not None and number % 2:  # what is decided at one time has to fit together
+            at = burst + 0.5 * number
         loop.later(at, lambda n: world.note("people", f"submit {people.submit(n)}"), number)
         _plan_edits(world, rng, f"j{number:02}", at)
     plan(Faults(world, rng, TROUBLE_S), rng)

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bench.dst.card_truth import Ask, CardTruth
+
 
 @dataclass
 class Run:
@@ -40,6 +42,8 @@ class Traits:
     """With policy `keep`: after so many seconds of silence it stops, and may run elsewhere."""
     retries: bool = True
     """Whether it is tried again where it was when its pods are killed; else it has failed."""
+    ask: Ask | None = None
+    """What each of its pods asks of cards."""
     gone: bool = False
     """Somebody deleted or deactivated it: nobody owes it a result."""
 
@@ -60,6 +64,10 @@ class Truth:
     """The runs of each job that ended by themselves."""
     on_end: Callable[[Run], None] = lambda run: None
     """Hears of runs that ended by themselves."""
+    cards: CardTruth = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cards = CardTruth(self.violate)
 
     def begin(self, run: Run) -> None:
         """The containers of a copy start."""

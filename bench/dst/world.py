@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from bench.dst import people
+from bench.dst import cards, people
 from bench.dst.clock import EPOCH, Host, VirtualLoop
 from bench.dst.cluster import IDENTITY, Cluster
 from bench.dst.guard import Guard
@@ -27,6 +27,8 @@ from tests.fakes.kube_api import FakeKube
 from tests.fakes.links import Link
 
 BOOKMARK_S = 50.0
+WITH_CARDS = 0.4
+"""Of the seeds, how many have cards."""
 RATE = 1e-3
 """The bound on the error of a clock's rate, as the protocol assumes it."""
 
@@ -44,9 +46,20 @@ class Shape:
     tier: Literal[Tier.AGENT, Tier.GUARD]
     timings: Timings
     managers: int = 1
+    racks: cards.Racks | None = None
 
 
-def drawn(rng: random.Random) -> Shape:
+def has_cards(seed: int) -> bool:
+    """Whether the small federation of a seed has cards."""
+    return _asks(seed).random() < WITH_CARDS
+
+
+def _asks(seed: int) -> random.Random:
+    """A chance of its own: the seeds without cards are as they were before there were any."""
+    return random.Random(f"cards-{seed}")
+
+
+def drawn(rng: random.Random, asks: random.Random) -> Shape:
     """The small federation of a seed."""
     count = rng.choice((2, 3, 3, 4))
     return Shape(
@@ -57,6 +70,7 @@ def drawn(rng: random.Random) -> Shape:
         rng.choice((Tier.AGENT, Tier.GUARD)),
         rng.choice((FAST, FAST, FAST, DEFAULT)),
         rng.choice((1, 2)),
+        cards.drawn(asks, count) if asks.random() < WITH_CARDS else None,
     )
 
 
@@ -78,9 +92,10 @@ class World:
             clock=lambda: datetime.fromtimestamp(EPOCH + loop.now, UTC),
             namespaces=("default", people.NAMESPACE, FEDQ_NAMESPACE),
         )
-        shape = shape or drawn(rng)
+        asks = _asks(seed)
+        self.shape = shape = shape or drawn(rng, asks)
         self.quotas, self.tier, self.timings = shape.quotas, shape.tier, shape.timings
-        people.queues(self.home, self.quotas, shape.preemption, shape.strategy)
+        people.queues(self.home, self.quotas, shape)
         self.names = [f"w{n}" for n in range(len(shape.rooms))]
         self.clusters: dict[str, Cluster] = {}
         for name, room in zip(self.names, shape.rooms, strict=True):
@@ -88,13 +103,17 @@ class World:
         self.index = ShakyIndex(random.Random(rng.getrandbits(64)))
         self.managers = [self._manager(f"manager-{n}") for n in range(shape.managers)]
         self.agents = {name: self._agent(name) for name in self.names}
-        self.people = People(self.home, self.truth, random.Random(rng.getrandbits(64)))
+        chance = random.Random(rng.getrandbits(64))
+        self.people = People(self.home, self.truth, chance, asks if shape.racks else None)
         self.records = RecordWatch(self.home, self.quotas, self.truth, self.violate)
         loop.later(BOOKMARK_S, self._bookmark)
 
     def _cluster(self, name: str, room: dict[str, int], shape: Shape) -> None:
         cluster = Cluster(name, self.loop, self.truth, random.Random(self.rng.getrandbits(64)))
-        people.queues(cluster.fake, room, shape.preemption, shape.strategy)
+        people.queues(cluster.fake, room, shape)
+        if shape.racks is not None:
+            nodes = shape.racks.clusters[len(self.clusters)]
+            cluster.furnish(cards.Inventory(name, nodes, cluster.fake), shape.racks.binder)
         self.truth.quotas[name] = sum(room.values())
         self.clusters[name] = cluster
         meta = {"name": name, "namespace": FEDQ_NAMESPACE}

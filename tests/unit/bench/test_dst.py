@@ -9,7 +9,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +19,10 @@ from bench.dst.faults import Faults
 from bench.dst.guard import Guard
 from bench.dst.index import ShakyIndex
 from bench.dst.run import Plan, drawn, run_seed
-from bench.dst.world import World
+from bench.dst.world import World, has_cards
 from federation.api import lease
 from federation.core import doubt, loss
+from federation.core.devices.ledger.holding import Holding, State
 from federation.core.facts import JobState
 from federation.core.failover import FAST
 from federation.core.holding import NEVER, Lease
@@ -38,10 +39,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def first(
-    rule: str, *, plan: Plan = drawn, prepare: Callable[[World], None] = lambda world: None
+    rule: str,
+    *,
+    plan: Plan = drawn,
+    prepare: Callable[[World], None] = lambda world: None,
+    seeds: Iterable[int] = SEEDS,
 ) -> str:
     """The first violation of a rule."""
-    for seed in SEEDS:
+    for seed in seeds:
         for line in run_seed(seed, plan=plan, prepare=prepare).violations:
             if line.startswith(f"{rule}:"):
                 return line
@@ -207,3 +212,19 @@ def test_an_effect_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ClusterWorker._create
     monkeypatch.setattr(ClusterWorker, "_create", create)
     first("crash")
+
+
+# Bugs of cards
+
+
+def test_an_agent_that_forgets_seats_whose_pods_are_not_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are known, and count nothing on their cards."""
+
+    def charge(self: Holding) -> Any:
+        return {} if self.state is State.RESERVED else whole(self)
+
+    whole = Holding.charge
+    monkeypatch.setattr(Holding, "charge", charge)
+    assert "are used" in first("cards", seeds=filter(has_cards, SEEDS))

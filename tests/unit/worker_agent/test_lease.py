@@ -19,7 +19,7 @@ from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import CONFIGMAPS, LEASES, NAMESPACES, WORKER_REPORTS
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import stop, until
-from tests.unit.worker_agent.support import Worker, mirrored
+from tests.unit.worker_agent.support import Worker, mirrored, unlimited
 from worker_agent import heartbeat as heartbeats
 from worker_agent.deadline_file import DeadlineFile
 from worker_agent.epochs import Epochs
@@ -508,6 +508,38 @@ async def test_a_takeover_waits_for_what_is_being_written() -> None:
         slow.set()
         assert await task == 4
         assert worker.started("a")
+        assert status_of_report(worker)["inventoryEpoch"] == 4
+
+
+@pytest.mark.parametrize("kill", [1000.0, 0.2])
+async def test_a_takeover_waits_for_what_should_have_been_stopped(kill: float) -> None:
+    """The API server was down when the lease ended. Its pods are gone before the lease holds again,
+    for guards go by that; but a pod that cannot go keeps the cluster away for K only.
+    """
+    worker = Worker()
+    worker.fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
+    leases = [unlimited(1)]
+    worker.lease = lambda: leases[-1]
+    async with worker.running() as agent:
+        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
+        reporter = Reporter(client, agent.state.catalog, agent, "a")
+        agent.quotas_changed()
+        worker.add(mirrored("a"))
+        await until(lambda: worker.started("a"))
+        worker.run_pods("a")
+        await until(lambda: next(iter(agent.state.jobs.values())).pods.active)
+        assert not agent.state.late()
+        leases.append(Lease(1, Tenure(1, 0.0, 0.0), seen=4, terms=Terms(kill=kill)))
+        agent.lease_changed()
+        task = asyncio.create_task(Takeover(Epochs(client), agent, reporter)(4))
+        await until(lambda: not worker.started("a"), "it is stopped")
+        await until(lambda: worker.fake.items(CONFIGMAPS))
+        assert not worker.fake.items(WORKER_REPORTS)
+        assert agent.state.late()
+        if kill > 1.0:
+            worker.stopping("a", terminating=0)
+        assert await task == 4
+        assert bool(agent.state.late()) is (kill < 1.0)
         assert status_of_report(worker)["inventoryEpoch"] == 4
 
 
