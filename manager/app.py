@@ -59,6 +59,7 @@ class Manager:
         clamp_grace: bool = False,
         sources: Sources | None = None,
         offers: OfferLimits = LIMITS,
+        keep_finished_s: float = 0.0,
         pulse: KubeClient | None = None,
     ) -> None:
         """`pulse` is the client of the canary, if it is to have connections of its own."""
@@ -69,7 +70,12 @@ class Manager:
         self.scheduler = Scheduler(index, REACTIVATION_S, CYCLES_AHEAD)
         rules = policies or Policies()
         self.controller = Controller(
-            self.catalog, self.scheduler, rules, timings, clamp_grace=clamp_grace
+            self.catalog,
+            self.scheduler,
+            rules,
+            timings,
+            clamp_grace=clamp_grace,
+            keep_finished_s=keep_finished_s,
         )
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings, pulse=pulse)

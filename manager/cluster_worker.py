@@ -7,6 +7,7 @@ API server stored it; any other outcome means maybe, therefore commands are safe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Sequence
@@ -30,12 +31,14 @@ from federation.edge.errors import (
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
-from federation.edge.resources import JOBS, NAMESPACES, WORKER_REPORTS, Json
+from federation.edge.resources import JOBS, NAMESPACES, PODS, WORKER_REPORTS, Json
 from federation.jobs import batch_job
 from manager.attempts import FIRST_PAUSE_S, Attempts
 from manager.leash import Leash
+from manager.pod_watch import SELECT, PodWatch
 from manager.protocol import (
     AdoptCopy,
+    ChangeCopy,
     ClusterSpec,
     Command,
     Copy,
@@ -72,6 +75,7 @@ class ClusterWorker:
         self._news = asyncio.Event()
         self._health = Health()
         self._copies: dict[str, Copy] = {}
+        self._pods = PodWatch(self._news.set)
         self._inventory: Inventory | None = None
         self._report: Json | None = None
         self._seq = 0
@@ -106,10 +110,12 @@ class ClusterWorker:
         copies = Informer(client, JOBS, on_copy, select=own)
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
         reports = Informer(client, WORKER_REPORTS, on_report)
+        pods = Informer(client, PODS, self._pods.handler(), select=SELECT)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(copies.run())
                 tasks.create_task(reports.run())
+                tasks.create_task(pods.run())  # a cluster that does not show them works as well
                 tasks.create_task(self._probe(client, copies, reports))
         finally:
             await client.aclose()
@@ -154,7 +160,7 @@ class ClusterWorker:
             self._leash.told(self._seq)
         self._sent = News(
             self.instance, os.getpid(), self._seq, self._health, copies, inventory, report,
-            requests, self._identity,
+            requests, self._identity, self._pods.news(),
         )  # fmt: skip
         return self._sent
 
@@ -296,6 +302,8 @@ class ClusterWorker:
                     return await self._create(self._client, command)
                 if isinstance(command, AdoptCopy):
                     return await self._adopt(self._client, command)
+                if isinstance(command, ChangeCopy):
+                    return await self._change(self._client, command)
                 return await self._delete(self._client, command)
         except (Forbidden, Invalid) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
@@ -315,6 +323,9 @@ class ClusterWorker:
                 f"namespace {namespace} does not exist on cluster {self.spec.name}: create it"
                 " there, with the LocalQueue",
             )
+        return self._made(job)
+
+    def _made(self, job: Json) -> Outcome:
         remote = self._copy(job).remote
         self._told.setdefault(remote.uid, remote)
         return Outcome(Result.OK, remote=remote)
@@ -340,20 +351,29 @@ class ClusterWorker:
             return Outcome(Result.OK, remote=remote)
         if _local_uid(job) == command.local_uid and remote.attempt > command.attempt:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
-        await client.delete(  # as it was seen: the agent may start it at this moment
+        left = await client.delete(  # as it was seen: the agent may start it at this moment
             JOBS, name, namespace, uid=remote.uid, resource_version=str(remote.version),
             propagation="Foreground" if has_pods(remote) else "Background",
         )  # fmt: skip
+        if left.get("kind") != "Job":  # it is gone: the name is free
+            with contextlib.suppress(AlreadyExists):
+                return self._made(await client.create(JOBS, command.body, namespace))
         return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
 
     async def _adopt(self, client: KubeClient, command: AdoptCopy) -> Outcome:
         """Only the UID is a precondition: the agent may write at the same moment, and the policy
         fedq-epoch refuses an epoch that is over.
         """
-        key, notes = command.key, {Mirror.EPOCH.value: str(command.epoch)}
-        body = {"metadata": {"uid": command.uid, "annotations": notes}}
+        notes = {Mirror.EPOCH.value: str(command.epoch)}
+        body = {"metadata": {"annotations": notes}}
+        return await self._change(client, ChangeCopy(command.key, command.uid, body))
+
+    async def _change(self, client: KubeClient, command: ChangeCopy) -> Outcome:
+        key, meta = command.key, {**command.body.get("metadata", {}), "uid": command.uid}
         try:
-            job = await client.patch(JOBS, key.name, body, key.namespace)
+            job = await client.patch(
+                JOBS, key.name, {**command.body, "metadata": meta}, key.namespace
+            )
         except NotFound:
             return Outcome(Result.ABSENT)
         except (Conflict, Invalid) as error:  # another object has the name, or it was written

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from federation.api.names import Label
+from federation.api.workload_spec import workload_class
 from federation.core.facts import JobState, Queues
 from federation.core.placement_rules import nearest_rules
 from federation.core.types import ClusterQueue
-from federation.edge.catalog import Catalog
+from federation.edge.catalog import Catalog, pod_priority_class
+from federation.edge.resources import Json
 
 _Key = tuple[str, str, str]
 """Namespace and name of a LocalQueue, and the ClusterQueue that counts for the job."""
@@ -77,3 +79,16 @@ class JobQueues:
                 f" correct the label {Label.PRIORITY_CLASS}"
             )
         return ""
+
+    def priority_class(self, state: JobState, body: Json | None) -> str | None:
+        """The WorkloadPriorityClass of a job, '' for none; None if it does not exist, or cannot be
+        told without the whole Job.
+        """
+        local = state.local
+        if local is None or (body is None and not local.priority_class):
+            return None
+        pod_class = pod_priority_class(body) if body is not None else ""
+        try:
+            return workload_class(self._catalog.priority(local.priority_class, pod_class)[1])
+        except KeyError:
+            return None

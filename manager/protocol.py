@@ -56,7 +56,16 @@ class AdoptCopy:
     epoch: int
 
 
-Command = CreateCopy | DeleteCopy | AdoptCopy
+@dataclass(frozen=True, slots=True)
+class ChangeCopy:
+    """Merge `body` into a copy, if it still is the one with this UID."""
+
+    key: ObjectKey
+    uid: str
+    body: Json
+
+
+Command = CreateCopy | DeleteCopy | AdoptCopy | ChangeCopy
 
 
 class Result(StrEnum):
@@ -110,6 +119,15 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class PodNews:
+    """What is wrong with the pods of an attempt of a job; '' for nothing."""
+
+    local_uid: str
+    attempt: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """A full listing: all local UIDs that have a copy, as of `version`."""
 
@@ -135,6 +153,7 @@ class News:
     report: Json | None = None
     requests: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     identity: str = ""
+    pods: tuple[PodNews, ...] = ()
 
 
 class WorkerUnavailable(Exception):
