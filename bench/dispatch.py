@@ -2,13 +2,15 @@
 
 Creates N one-pod Jobs on the management cluster and watches all clusters until every local Job is
 Complete. All times are taken by one observer process on its monotonic clock, from the moment a
-create was sent. `--latency` measures single Jobs on an idle system instead.
+create was sent. `--latency` measures single Jobs on an idle system instead, `--changes` the way
+back of status changes that come ten times a second.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -30,6 +32,8 @@ from fedq.stack import Stack
 Json = dict[str, Any]
 CREATORS = 16
 RAW_WRITES = 400
+CHANGES_A_SECOND = 10
+SHOWN_WITHIN_S = 10.0
 
 
 async def measure(stack: Stack, jobs: int, latency: bool, seconds: float) -> Json:
@@ -234,6 +238,58 @@ async def _until_shown(client: KubeClient, name: str, value: int) -> float:
     raise RuntimeError("the watch ended before the change was seen")
 
 
+async def changes(stack: Stack, count: int) -> Json:
+    """Ten status changes a second on the workers, over ten long Jobs: seconds until each is shown
+    on the management cluster.
+    """
+    async with observing(stack, NAMESPACE) as (observer, clients):
+        management = clients[stack.rig.management]
+        names = [f"changing-{index}" for index in range(CHANGES_A_SECOND)]
+        for name in names:
+            observer.created[name] = time.monotonic()
+            await management.create(JOBS, job(name, seconds=3600))
+        await observer.wait("running", len(names))
+        where = {name: next(iter(observer.starts[name])).partition("/")[0] for name in names}
+        await asyncio.sleep(3)  # the workers' own controllers have to come to rest first
+        sent: dict[tuple[str, int], float] = {}
+        took: list[float] = []
+        seen = asyncio.create_task(_shown(management, sent, took, count))
+        await asyncio.sleep(0.5)  # the watch is open
+        begun = time.monotonic()
+        for number in range(count):
+            await asyncio.sleep(begun + number / CHANGES_A_SECOND - time.monotonic())
+            name = names[number % len(names)]
+            sent[name, number + 10] = time.monotonic()
+            patch = {"status": {"terminating": number + 10}}
+            await clients[where[name]].patch(JOBS, name, patch, NAMESPACE, subresource="status")
+        sending = time.monotonic() - begun
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(seen, SHOWN_WITHIN_S)
+        for name in names:
+            await management.delete(JOBS, name, NAMESPACE)
+    rate = round(count / sending, 1)
+    # The Job controller takes back what it did not count itself: some are gone before any watch.
+    times = percentiles(took)
+    return {"status_changes": count, "per_second": rate, "shown": len(took), "status_back_s": times}
+
+
+async def _shown(
+    client: KubeClient, sent: dict[tuple[str, int], float], took: list[float], count: int
+) -> None:
+    watch = client.watch(JOBS, NAMESPACE)
+    async with aclosing(watch) as events:
+        async for event in events:
+            if event.type == "BOOKMARK":
+                continue
+            value = (event.object.get("status") or {}).get("terminating") or 0
+            name, now = event.object["metadata"]["name"], time.monotonic()
+            if (at := sent.pop((name, value), None)) is not None:
+                took.append(now - at)
+            if len(took) == count:
+                return
+    raise RuntimeError("the watch ended before all changes were seen")
+
+
 def main() -> int:
     """Parse arguments, run, print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -241,11 +297,17 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--run-seconds", type=float, default=1.0, help="how long a pod runs")
     parser.add_argument("--latency", action="store_true", help="single jobs on an idle system")
+    parser.add_argument(
+        "--changes", type=int, default=0, metavar="N", help="N status changes, ten a second"
+    )
     parser.add_argument("--rig-home", type=Path, help="use (and keep) the rig in this folder")
     parser.add_argument("--json", action="store_true", help="one JSON object and nothing else")
     args = parser.parse_args()
     with rigged(args.workers, args.rig_home) as stack:
-        result = asyncio.run(measure(stack, args.jobs, args.latency, args.run_seconds))
+        if args.changes:
+            result = asyncio.run(changes(stack, args.changes))
+        else:
+            result = asyncio.run(measure(stack, args.jobs, args.latency, args.run_seconds))
     print(json.dumps(result, indent=None if args.json else 2))
     return 0
 

@@ -10,7 +10,7 @@ import structlog
 import typer
 from typer.core import TyperGroup
 
-from fedq.commands import cluster, demo, drill, get, gpus, lint, move, rigs, submit, why
+from fedq.commands import cluster, demo, drill, get, gpus, lint, logs, move, rigs, submit, why
 from fedq.errors import explained
 
 
@@ -45,6 +45,10 @@ app.add_typer(get.app, name="get")
 app.command(
     epilog="Examples:  fedq why train   |   fedq why train -n team   |   fedq why train -o json"
 )(why.why)
+app.command(
+    epilog="Examples:  fedq logs train -f   |   fedq logs train --pod train-x7k2p -c main --tail 50"
+)(logs.logs)
+app.command(epilog="Examples:  fedq events train   |   fedq events train -o json")(logs.events)
 app.command(
     epilog="Examples:  fedq gpus   |   fedq gpus --cluster east   |   fedq gpus NODE -o json"
 )(gpus.gpus)

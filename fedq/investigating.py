@@ -63,12 +63,19 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         ahead=line.index(uid) if uid in line else 0,
         waiting=len(line),
         checks=open_checks(workload or {}),
+        trouble=_trouble(workload, view),
         why=why,
         cards=cards,
         clusters=await reading.clusters(client, views),
         manager_problem=_manager_problem(cluster.rig, view, now),
         local=on_worker,
     )
+
+
+def _trouble(workload: Json | None, view: JobView) -> str:
+    """What is wrong with its pods, of a job that has some."""
+    fedq = ((workload or {}).get("status") or {}).get("fedq") or {}
+    return str(fedq.get("pods") or "") if view.cluster else ""
 
 
 async def _cards(cluster: Cluster, job: Json, view: JobView, why: Json, *, on_worker: bool) -> str:

@@ -155,11 +155,14 @@ class Stack:
         config: Path | None = None,
         profile: str = "",
         name: str = MANAGERS[0],
+        **settings: str,
     ) -> None:
         """The manager, with Ray actors or with the cluster workers in its own process; or a second
         replica of it, by the other name.
 
-        `config` is a Configuration (YAML); without one it runs with the defaults.
+        `config` is a Configuration (YAML); without one it runs with the defaults. `settings` are
+        others of its settings, by their names in the environment. Copies that ended go at once:
+        what follows on a rig waits for that.
         """
         folder = self.rig.data_dir(name)
         kubeconfig = _private(
@@ -173,6 +176,8 @@ class Stack:
             "FEDQ_STATE_DIR": str(self.state_dir),
             "REDIS_URL": self.redis_url,
             "RAY_ADDRESS": "",
+            "FEDQ_KEEP_FINISHED_S": "0",
+            **settings,
         }
         if profile:
             env["FEDQ_FAILOVER_PROFILE"] = profile

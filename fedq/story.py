@@ -29,6 +29,7 @@ class Facts:
         ahead: waiting workloads of the same ClusterQueue that come before it.
         waiting: all that wait there, this one included.
         checks: admission checks of others that are not Ready, as `name: state`.
+        trouble: what is wrong with its pods; empty for nothing.
         why: status.fedq.waiting of its Workload, if it waits: reason, requeue, shortages, hint.
         cards: why no cards are free for it as things are, and who would have to leave; empty if it
             waits for something else.
@@ -47,6 +48,7 @@ class Facts:
     ahead: int = 0
     waiting: int = 0
     checks: Sequence[str] = ()
+    trouble: str = ""
     why: Mapping[str, Any] = field(default_factory=dict)
     cards: str = ""
     clusters: Sequence[ClusterView] = ()
@@ -227,9 +229,13 @@ def _admitted(facts: Facts) -> Story:
     text = f"{_name(facts)} is admitted on {_where(facts)} for {_for(facts)}, {_holds(facts)};"
     name, there = facts.view.name, f" on {facts.view.cluster}" if facts.view.cluster else ""
     return Story(
-        f"{text} no pod is ready yet.{_cluster_trouble(facts)}",
-        f"Its pods{there} say more: `kubectl describe pods -l job-name={name}`.",
+        f"{text} no pod is ready yet.{_trouble(facts)}{_cluster_trouble(facts)}",
+        f"Its pods{there} say more: `fedq events {name}`, `fedq logs {name}`.",
     )
+
+
+def _trouble(facts: Facts) -> str:
+    return f" Its pods: {facts.trouble}." if facts.trouble else ""
 
 
 def _running(facts: Facts) -> Story:
@@ -239,7 +245,9 @@ def _running(facts: Facts) -> Story:
         f" {pods.get('wanted', 0)} pods ready, {pods.get('succeeded', 0)} succeeded,"
         f" {pods.get('failed', 0)} failed; {_holds(facts)}."
     )
-    return Story(text + _cluster_trouble(facts), "It waits for nothing but its own pods.")
+    return Story(
+        text + _trouble(facts) + _cluster_trouble(facts), "It waits for nothing but its own pods."
+    )
 
 
 def _holds(facts: Facts) -> str:

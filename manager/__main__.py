@@ -24,17 +24,22 @@ from federation.edge.services import run_program
 from federation.edge.telemetry import configure_logging
 from federation.edge.web import app, serve
 from manager.kubeconfigs import Sources
+from manager.reading_api import Reading
 from manager.replica import Replica
 from manager.settings import ManagerSettings
 
 
-async def _run(replica: Replica, listen: str) -> None:
+async def _run(replica: Replica, settings: ManagerSettings) -> None:
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(replica.run())
         pages = app(replica.problem, replica.status, replica.waiting, replica.note)
-        web = tasks.create_task(serve(pages, listen))
-        running.add_done_callback(lambda ended: web.cancel())
-        _stop_on_signal(running, web)
+        served = [tasks.create_task(serve(pages, settings.listen))]
+        if settings.read_listen:
+            reading = Reading(replica.reader).app()
+            tls = settings.reading_tls()
+            served.append(tasks.create_task(serve(reading, settings.read_listen, tls)))
+        running.add_done_callback(lambda ended: [web.cancel() for web in served])
+        _stop_on_signal(running, *served)
 
 
 def _stop_on_signal(*tasks: asyncio.Task[None]) -> None:
@@ -59,6 +64,7 @@ def main() -> int:
         replica = Replica(settings, to_policies(found), settings.timings(), sources, kinds)
         settings.election()
         settings.offers()
+        settings.reading_tls()
     except ValidationError as error:
         text = f"the manager cannot use these settings in its environment: {complaint(error)}"
         print(text, file=sys.stderr)  # noqa: T201  (a person reads it)
@@ -66,7 +72,7 @@ def main() -> int:
     except (ConfigurationFileError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201  (a person reads it)
         return 2
-    code = run_program(_run(replica, settings.listen), "manager")
+    code = run_program(_run(replica, settings), "manager")
     return code or int(replica.lost)
 
 

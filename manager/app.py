@@ -65,6 +65,7 @@ class Manager:
         kinds: Kinds = BATCH_ONLY,
         sources: Sources | None = None,
         offers: OfferLimits = LIMITS,
+        keep_finished_s: float = 0.0,
         pulse: KubeClient | None = None,
     ) -> None:
         """`pulse` is the client of the canary, if it is to have connections of its own."""
@@ -75,7 +76,13 @@ class Manager:
         self.scheduler = Scheduler(index, REACTIVATION_S, CYCLES_AHEAD)
         rules = policies or Policies()
         self.controller = Controller(
-            self.catalog, self.scheduler, rules, timings, clamp_grace=clamp_grace, kinds=kinds
+            self.catalog,
+            self.scheduler,
+            rules,
+            timings,
+            clamp_grace=clamp_grace,
+            keep_finished_s=keep_finished_s,
+            kinds=kinds,
         )
         self.controller.fetch = self._fetch
         watcher = Watcher(client, timings, pulse=pulse)

@@ -185,6 +185,9 @@ class ClusterNews:
             self._reach(link.name, reachable=reachable)
             self._orphans_again(link)
         self._note_version(link.name, news)
+        for pods in news.pods:
+            if pods.local_uid in self._there.get(link.name, ()):
+                self._feed(pods.local_uid, on.PodsSeen(pods.attempt, pods.text))
         for copy in news.copies:
             self._see_copy(link, copy)
         for inventory in _inventories(news):

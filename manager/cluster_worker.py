@@ -7,6 +7,7 @@ API server stored it; any other outcome means maybe, therefore commands are safe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Sequence
@@ -32,13 +33,15 @@ from federation.edge.kind_informers import KindInformers, served
 from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
-from federation.edge.resources import JOBS, NAMESPACES, WORKER_REPORTS, Json
+from federation.edge.resources import JOBS, NAMESPACES, PODS, WORKER_REPORTS, Json
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import BATCH_ONLY, known
-from manager.attempts import FIRST_PAUSE_S, after_attempts, pause_after
+from manager.attempts import FIRST_PAUSE_S, Attempts
 from manager.leash import Leash
+from manager.pod_watch import SELECT, PodWatch
 from manager.protocol import (
     AdoptCopy,
+    ChangeCopy,
     ClusterSpec,
     Command,
     Copy,
@@ -75,6 +78,7 @@ class ClusterWorker:
         self._news = asyncio.Event()
         self._health = Health()
         self._copies: dict[str, Copy] = {}
+        self._pods = PodWatch(self._news.set)
         self._inventory: Inventory | None = None
         self._others: dict[str, Inventory] = {}
         self._kinds = BATCH_ONLY if spec.external is None else known(spec.external)
@@ -112,11 +116,13 @@ class ClusterWorker:
         others = KindInformers(client, self._kinds, self._on_copies, select=own, partial=True)
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
         reports = Informer(client, WORKER_REPORTS, on_report)
+        pods = Informer(client, PODS, self._pods.handler(), select=SELECT)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(copies.run())
                 tasks.create_task(reports.run())
                 tasks.create_task(others.run())
+                tasks.create_task(pods.run())  # a cluster that does not show them works as well
                 tasks.create_task(self._probe(client, copies, reports))
         finally:
             await client.aclose()
@@ -162,7 +168,7 @@ class ClusterWorker:
             self._leash.told(self._seq)
         self._sent = News(
             self.instance, os.getpid(), self._seq, self._health, copies, inventory, report,
-            requests, self._identity, others,
+            requests, self._identity, self._pods.news(), others,
         )  # fmt: skip
         return self._sent
 
@@ -263,14 +269,11 @@ class ClusterWorker:
 
     async def _probe(self, client: KubeClient, copies: Informer, reports: Informer) -> None:
         """Ask whether the API server answers, apart from what the watches say."""
-        failures = 0
+        attempts = Attempts()
         while True:
-            health = await self._diagnose(client, copies, reports)
-            failed = not health.ok and health.reason != ActiveReason.CONNECTING
-            failures = failures + 1 if failed else 0
-            pause = PROBE_S if health.ok else pause_after(failures)
-            self._set_health(after_attempts(health, failures, pause) if failed else health)
-            await _rest(pause, (copies, reports))
+            health = attempts.told(await self._diagnose(client, copies, reports))
+            self._set_health(health)
+            await _rest(PROBE_S if health.ok else attempts.pause, (copies, reports))
 
     async def _diagnose(self, client: KubeClient, copies: Informer, reports: Informer) -> Health:
         try:
@@ -322,6 +325,8 @@ class ClusterWorker:
                     return await self._create(self._client, command)
                 if isinstance(command, AdoptCopy):
                     return await self._adopt(self._client, command)
+                if isinstance(command, ChangeCopy):
+                    return await self._change(self._client, command)
                 return await self._delete(self._client, command)
         except (Forbidden, Invalid) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
@@ -348,6 +353,9 @@ class ClusterWorker:
                 f"namespace {namespace} does not exist on cluster {self.spec.name}: create it"
                 " there, with the LocalQueue",
             )
+        return self._made(job)
+
+    def _made(self, job: Json) -> Outcome:
         remote = self._copy(job).remote
         self._told.setdefault(remote.uid, remote)
         return Outcome(Result.OK, remote=remote)
@@ -375,22 +383,29 @@ class ClusterWorker:
             return Outcome(Result.OK, remote=remote)
         if _local_uid(job) == command.local_uid and remote.attempt > command.attempt:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
-        await objects(client, kind).delete(  # as it was seen: the agent may start it now
+        left = await objects(client, kind).delete(  # as it was seen: the agent may start it now
             name, namespace,
             uid=remote.uid, resource_version=str(remote.version),
             propagation="Foreground" if has_pods(remote) else "Background",
         )  # fmt: skip
+        if left.get("kind") != kind.kind:  # it is gone: the name is free
+            with contextlib.suppress(AlreadyExists):
+                return self._made(await objects(client, kind).create(command.body, namespace))
         return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
 
     async def _adopt(self, client: KubeClient, command: AdoptCopy) -> Outcome:
         """Only the UID is a precondition: the agent may write at the same moment, and the policy
         fedq-epoch refuses an epoch that is over.
         """
-        key, notes = command.key, {Mirror.EPOCH.value: str(command.epoch)}
-        body = {"metadata": {"uid": command.uid, "annotations": notes}}
-        stored = objects(client, self._kinds[command.kind])
+        notes = {Mirror.EPOCH.value: str(command.epoch)}
+        body = {"metadata": {"annotations": notes}}
+        return await self._change(client, ChangeCopy(command.key, command.uid, body, command.kind))
+
+    async def _change(self, client: KubeClient, command: ChangeCopy) -> Outcome:
+        key, meta = command.key, {**command.body.get("metadata", {}), "uid": command.uid}
         try:
-            job = await stored.patch(key.name, body, key.namespace)
+            stored = objects(client, self._kinds[command.kind])
+            job = await stored.patch(key.name, {**command.body, "metadata": meta}, key.namespace)
         except NotFound:
             return Outcome(Result.ABSENT)
         except (Conflict, Invalid) as error:  # another object has the name, or it was written
@@ -416,7 +431,7 @@ class ClusterWorker:
         return Outcome(Result.ABSENT)
 
     async def _look(
-        self, client: KubeClient, command: AdoptCopy | DeleteCopy, error: Conflict | Invalid
+        self, client: KubeClient, command: ChangeCopy | DeleteCopy, error: Conflict | Invalid
     ) -> Outcome:
         """Another object has the name (ours is gone), or ours changed: let the caller look."""
         stored = objects(client, self._kinds[command.kind])

@@ -138,6 +138,11 @@ class Clusters:
         """What operators ordered of each cluster."""
         return {name: cluster_orders(obj) for (_, name), obj in self._objects.items.items()}
 
+    def kubeconfig(self, cluster: str) -> bytes | None:
+        """The kubeconfig by which a cluster is worked with now."""
+        running = self._running.get(cluster)
+        return running.spec.kubeconfig if running else None
+
     def traits(self, name: str) -> ClusterTraits:
         """What operators say of a cluster: labels, prices, data."""
         obj = self._objects.items.get(("", name))

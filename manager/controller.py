@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from federation.api import record as records
+from federation.api.workload_spec import left_by
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.dispatchers import Dispatcher
@@ -63,15 +64,18 @@ class Controller:
         *,
         clamp_grace: bool = False,
         kinds: Kinds = BATCH_ONLY,
+        keep_finished_s: float = 0.0,
     ) -> None:
         self.kinds = kinds
         self.catalog, self.scheduler, self.policies = catalog, scheduler, policies
         self.views = Views(catalog, policies, timings, clamp_grace)
-        self.queues = JobQueues(catalog)
+        self.queues = JobQueues(catalog, kinds)
         self.states: dict[str, JobState] = {}
         kept = policies.retention
         others = policies.dispatching.kind is Dispatcher.EXTERNAL
-        self.rules = LifeRules(kinds.is_behind, policies.pods_ready, kept, timings, others)
+        self.rules = LifeRules(
+            kinds.is_behind, policies.pods_ready, kept, timings, others, keep_finished_s
+        )
         self.news = ClusterNews(self.states, self.feed, self._start, timings)
         self.on_news, self.cluster_replaced = self.news.take, self.news.replaced
         self.cluster_stood = self.news.stood
@@ -97,6 +101,7 @@ class Controller:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: list[tuple[str, on.Event]] | None = []
+        self._ownerless: list[tuple[str, Json]] = []
 
     async def start(self) -> None:
         """Begin to act on what the first listings brought, once all of it is known. What comes
@@ -109,6 +114,11 @@ class Controller:
             if (queues := self.queues.of(self.states[uid])) is not None:
                 self._step(uid, on.QueuesSeen(queues))
         await self._take_in(held)
+        for uid, workload in self._ownerless:
+            if uid not in self.states:
+                self._see_left(uid, workload)
+        await self._take_in(held)
+        self._ownerless.clear()
         self._held = None
         self.quotas_changed()
         async for uid in in_turns(list(self.states)):
@@ -184,7 +194,7 @@ class Controller:
         """Keep what the scheduler charges equal to what the states hold."""
         same = before.record is after.record and before.local is after.local
         same = same and before.admission is after.admission and before.evicting == after.evicting
-        same = same and before.reclaimable == after.reclaimable
+        same = same and before.reclaimable == after.reclaimable and before.there == after.there
         if same and before.pods_ready == after.pods_ready:
             return
         self.charge(uid, after)
@@ -238,6 +248,8 @@ class Controller:
         for uid, state in list(self.states.items()):
             if state.bound is None and state.local is not None:
                 self._see_problem(uid)
+            elif state.bound is not None:
+                self._see_priority(uid)
 
     def _read_again(self) -> None:
         """Read the waiting Jobs again whose pods may request something else now."""
@@ -314,6 +326,15 @@ class Controller:
         if state is not None and state.bound is None:
             self._see_queues(local.uid)
             self._see_problem(local.uid)
+        elif state is not None:
+            self._see_priority(local.uid)
+
+    def _see_priority(self, uid: str) -> None:
+        """Tell a job that is bound the class that its priority comes from, if that is new."""
+        state = self.states[uid]
+        name = self.queues.priority_class(state, self._bodies.get(uid))
+        if name is not None and name != state.priority_class:
+            self.feed(uid, on.PrioritySeen(name))
 
     def job_deleted(self, job: Json) -> None:
         """A local Job is gone (or lost its queue label)."""
@@ -366,6 +387,8 @@ class Controller:
             unread[meta["uid"]] = obj
             return
         uid = self._job_uid(obj) or (known[0] if known[1] == meta["uid"] else "")
+        if not uid and self._held is not None and (left := left_by(obj)):
+            self._ownerless.append((left, obj))
         if not uid or self._deleted_workloads.covers(meta["uid"], int(meta["resourceVersion"])):
             return
         self._workloads[ObjectKey(meta["namespace"], meta["name"])] = (uid, meta["uid"])
@@ -384,6 +407,14 @@ class Controller:
             if owner.get("controller") and kind is not None:
                 return str(owner["uid"])
         return ""
+
+    def _see_left(self, uid: str, obj: Json) -> None:
+        """A Workload whose Job was deleted alone (propagation policy Orphan) while no manager
+        looked: it is removed like that of any other Job that is gone.
+        """
+        meta = obj["metadata"]
+        self._workloads[ObjectKey(meta["namespace"], meta["name"])] = (uid, meta["uid"])
+        self.feed(uid, on.RecordSeen(records.read_record(obj)))
 
     def workload_deleted(self, obj: Json) -> None:
         """A Workload is gone."""

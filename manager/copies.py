@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from federation.api.names import Option
+from federation.api.names import Label, Mirror, Option
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.facts import JobState, LocalJob, Record, RemoteJob
@@ -18,13 +18,14 @@ from federation.core.wishes import Disconnect
 from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
+from federation.jobs import batch_job
 from federation.jobs.mirror import Identity
 from federation.jobs.offer import copy_of, start_problem
 from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.link import ClusterLink
 from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
-from manager.protocol import AdoptCopy, CreateCopy, DeleteCopy, Outcome, Reply, Result
+from manager.protocol import AdoptCopy, ChangeCopy, CreateCopy, DeleteCopy, Outcome, Reply, Result
 
 
 class Copies:
@@ -107,6 +108,26 @@ class Copies:
         copy = state.remotes[effect.cluster]
         outcome = await link.command(AdoptCopy(copy.key, effect.uid, effect.epoch, copy.kind))
         self._take(uid, copy, outcome)
+
+    async def prioritize(self, uid: str, state: JobState, effect: do.Prioritize) -> None:
+        """Write another priority onto the copy, with the class that it comes from."""
+        local, _ = facts(state)
+        notes = {Mirror.PRIORITY.value: str(effect.priority)}
+        labels = {Label.PRIORITY_CLASS.value: local.priority_class or None}
+        body: Json = {"metadata": {"annotations": notes, "labels": labels}}
+        await self._change(uid, state, effect.cluster, effect.uid, body)
+
+    async def resize(self, uid: str, state: JobState, effect: do.Resize) -> None:
+        """Give the copy fewer pods."""
+        local, _ = facts(state)
+        body = batch_job.resized(await self.job_body(uid, local))
+        await self._change(uid, state, effect.cluster, effect.uid, body)
+
+    async def _change(
+        self, uid: str, state: JobState, cluster: str, copy_uid: str, body: Json
+    ) -> None:
+        link, copy = self._link(state, cluster), state.remotes[cluster]
+        self._take(uid, copy, await link.command(ChangeCopy(copy.key, copy_uid, body, copy.kind)))
 
     async def remove(self, uid: str, state: JobState, effect: do.RemoveRemote) -> None:
         """Delete the copy."""

@@ -65,11 +65,13 @@ class Drain:
         if not drained:
             return None
         left = 0
-        for uid, state in self._controller.states.items():
+        for uid, state in list(self._controller.states.items()):
             bound, local, record = state.bound, state.local, state.record
             if bound is None or bound.cluster not in drained:
                 continue
             left += 1
+            if record is not None and record.finished and state.keep:
+                self._controller.feed(uid, on.LetGo())
             if local is not None and record is not None and self._leaves(state):
                 self._queue.put(uid, bound.cluster, record.priority, local.created)
         return TICK_S if left else REST_S

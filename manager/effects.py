@@ -19,6 +19,7 @@ import structlog
 from federation.api import record as records
 from federation.api.meta import wire_time
 from federation.api.names import Order
+from federation.api.workload_spec import spec_changes, workload_class
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.facts import Binding, JobState, LocalJob, Record
@@ -129,6 +130,10 @@ class EffectRunner:
                 await self._copies.adopt(uid, state, effect)
             case do.RemoveRemote():
                 await self._copies.remove(uid, state, effect)
+            case do.Prioritize():
+                await self._copies.prioritize(uid, state, effect)
+            case do.Resize():
+                await self._copies.resize(uid, state, effect)
             case do.Bind(cluster, attempt):
                 async with self._turns.turn(_rank(state, effect)):
                     await self._bind(uid, state, cluster, attempt)
@@ -148,18 +153,35 @@ class EffectRunner:
         if queue is None:
             raise Again("", AFTER_CONFLICT_S)
         priority, ref = self._priority(uid, local)
-        spec: Json = {}
-        if priority != record.priority:
-            spec |= {"priority": priority, "priorityClassRef": ref}
-        if local.max_execution_s not in (None, record.life.max_execution_s):
-            spec["maximumExecutionTimeSeconds"] = local.max_execution_s
-        if spec:
-            await self._patch_workload(uid, record, {"spec": spec})
+        wanted = self._manifest(uid, local, priority, ref)
+        if changes := spec_changes(record, wanted):
+            await self._patch_workload(uid, record, {"spec": changes})
         item = self._controller.views.pending(uid, local, record, queue, priority)
         if (copy := retakable(state)) is not None:
             item = replace(item, stays=copy.cluster)
         self._controller.scheduler.put(item, time.time())
         self._controller.on_quota()
+
+    def _manifest(self, uid: str, local: LocalJob, priority: int, ref: Json | None) -> Json:
+        """What the spec of its Workload has to say, as far as it is known here."""
+        wanted: Json = {
+            "priority": priority, "priorityClassRef": ref, "queueName": local.queue,
+            "maximumExecutionTimeSeconds": local.max_execution_s,
+        }  # fmt: skip
+        if (body := self._controller.body(uid)) is not None:
+            kind = self._kind(local)
+            templates = {role.name: role.template for role in kind.roles(body)}
+            manifest = records.manifest(body, local, kind.kind, priority, ref, templates)
+            wanted["podSets"] = manifest["spec"]["podSets"]
+        return wanted
+
+    async def _set_priority(self, uid: str, state: JobState) -> None:
+        local, record = facts(state)
+        priority, ref = self._priority(uid, local)
+        if workload_class(ref) != state.priority_class:
+            raise Again("", AFTER_CONFLICT_S)  # the classes have changed meanwhile
+        body: Json = {"spec": {"priority": priority, "priorityClassRef": ref}}
+        await self._patch_workload(uid, record, body)
 
     def _take_out(self, uid: str) -> None:
         self._controller.scheduler.take_out(uid, time.time())
@@ -234,6 +256,8 @@ class EffectRunner:
         if isinstance(effect, do.SetActive):
             active: Json = {"spec": {"active": effect.active}}
             return await self._patch_workload(local.uid, record, active)
+        if isinstance(effect, do.SetPriority):
+            return await self._set_priority(local.uid, state)
         if isinstance(effect, do.EndMove):
             order: Json = {"metadata": {"annotations": {Order.MOVE_TO.value: None}}}
             return await self._patch_workload(local.uid, record, order)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from federation.api.names import Label
+from federation.api.workload_spec import workload_class
 from federation.core.facts import JobState, Queues
 from federation.core.placement_rules import nearest_rules
 from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
+from federation.edge.resources import Json
+from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.registry import BATCH_ONLY
 
 _Key = tuple[str, str, str]
 """Namespace and name of a LocalQueue, and the ClusterQueue that counts for the job."""
@@ -17,7 +21,8 @@ _Key = tuple[str, str, str]
 class JobQueues:
     """Jobs in the same queues share one value, which stays the same object until it changes."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, kinds: Kinds = BATCH_ONLY) -> None:
+        self._kinds = kinds
         self._catalog = catalog
         self.own_check: Callable[[tuple[str, ...]], str] = lambda names: ""
         """Which of a queue's admission checks is the manager's own; '' if none is."""
@@ -77,3 +82,16 @@ class JobQueues:
                 f" correct the label {Label.PRIORITY_CLASS}"
             )
         return ""
+
+    def priority_class(self, state: JobState, body: Json | None) -> str | None:
+        """The WorkloadPriorityClass of a job, '' for none; None if it does not exist, or cannot be
+        told without the whole Job.
+        """
+        local = state.local
+        if local is None or (body is None and not local.priority_class):
+            return None
+        pod_class = self._kinds[local.kind].pod_class(body) if body is not None else ""
+        try:
+            return workload_class(self._catalog.priority(local.priority_class, pod_class)[1])
+        except KeyError:
+            return None

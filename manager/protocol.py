@@ -61,7 +61,17 @@ class AdoptCopy:
     kind: str = BATCH_JOB
 
 
-Command = CreateCopy | DeleteCopy | AdoptCopy
+@dataclass(frozen=True, slots=True)
+class ChangeCopy:
+    """Merge `body` into a copy, if it still is the one with this UID."""
+
+    key: ObjectKey
+    uid: str
+    body: Json
+    kind: str = BATCH_JOB
+
+
+Command = CreateCopy | DeleteCopy | AdoptCopy | ChangeCopy
 
 
 class Result(StrEnum):
@@ -115,6 +125,15 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class PodNews:
+    """What is wrong with the pods of an attempt of a job; '' for nothing."""
+
+    local_uid: str
+    attempt: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """A full listing: all local UIDs that have a copy of a kind, as of `version`."""
 
@@ -142,6 +161,7 @@ class News:
     report: Json | None = None
     requests: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     identity: str = ""
+    pods: tuple[PodNews, ...] = ()
     others: tuple[Inventory, ...] = ()
 
 

@@ -33,6 +33,7 @@ from manager.local_runtime import LocalRuntime
 from manager.origin import ForeignOrigin, ensure_origin
 from manager.own_loop import OwnLoop
 from manager.ray_process import RaySettings, open_ray
+from manager.reading_api import Leader
 from manager.runtime import SupervisedRuntime
 from manager.settings import ManagerSettings
 
@@ -124,6 +125,7 @@ class Replica:
                     client, index, runtime, origin, self._policies, self._timings,
                     clamp_grace=settings.clamp_grace, offers=settings.offers(), pulse=pulse,
                     kinds=self._kinds,
+                    keep_finished_s=settings.keep_finished_s,
                     sources=self._sources,
                 )  # fmt: skip
                 manager.on_crash = exit_soon
@@ -167,6 +169,13 @@ class Replica:
             found["leader"] = election.leader
             found["identity"] = election.identity
         return {**found, "leads": self._manager is not None and not self._halted()}
+
+    def reader(self) -> Leader | None:
+        """What logs and events are read with while this replica leads."""
+        manager = self._manager
+        if manager is None or self._halted():
+            return None
+        return Leader(manager.client, manager.clusters.kubeconfig)
 
     async def waiting(self, queue: str) -> list[str]:
         """See Manager.waiting. Raises IndexUnavailable on a standby, too."""

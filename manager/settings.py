@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,16 @@ class ManagerSettings(BaseSettings):
     """`ray`, or `in-process` to keep the cluster workers in this process."""
     listen: str = "127.0.0.1:8400"
     """Where health and metrics are served. Loopback by default: there is no authentication."""
+    read_listen: str = ""
+    """Where people read logs and events of their jobs (`fedq logs --manager`); unset: nowhere. With
+    a certificate, unless it is a loopback address."""
+    read_cert: Path | None = None
+    """Certificate (chain) of it, PEM; read at start."""
+    read_key: Path | None = None
+    """Key of that, PEM."""
+    keep_finished_s: float = Field(default=600.0, ge=0, le=7 * 86_400)
+    """For how long a copy that ended stays on its worker cluster once its result is recorded, for
+    those who read its logs."""
     state_dir: Path = Path(tempfile.gettempdir()) / "fedq"
     """For the embedded Valkey's and Ray's sockets; short, as socket paths are limited to 107."""
     log_level: str = "info"
@@ -75,6 +86,23 @@ class ManagerSettings(BaseSettings):
     offers_most: int = 32
     """How many offers may be open to one cluster at once, however fast it answers."""
 
+    def reading_tls(self) -> tuple[Path, Path] | None:
+        """Certificate and key of the pages of logs. Raises ValueError where they are needed and
+        missing: tokens are not sent over a network in the clear.
+        """
+        host, _, port = self.read_listen.rpartition(":")
+        if self.read_listen and not (host and port.isdecimal()):
+            raise ValueError(f"FEDQ_READ_LISTEN is {self.read_listen!r}: it takes HOST:PORT")
+        if self.read_cert is not None and self.read_key is not None:
+            return self.read_cert, self.read_key
+        if self.read_listen and not _loopback(host):
+            raise ValueError(
+                f"FEDQ_READ_LISTEN is {self.read_listen}, which others reach: people send their"
+                " tokens there, so FEDQ_READ_CERT and FEDQ_READ_KEY have to name a certificate and"
+                " its key"
+            )
+        return None
+
     def offers(self) -> OfferLimits:
         """How many offers may be open. Raises ValueError where that makes no sense."""
         limits = OfferLimits(self.offer_patience_s, self.offers_first, self.offers_most)
@@ -102,3 +130,12 @@ class ManagerSettings(BaseSettings):
         if problem := timings.problem():
             raise ValueError(f"the times of failover do not fit together: {problem}")
         return timings
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -6,6 +6,7 @@ from federation.api import departure
 from federation.api import record as records
 from federation.core import effects as do
 from federation.core.facts import JobState, Queues, Record
+from federation.core.pod_note import trouble
 from federation.core.reasons import Reason
 from federation.core.stay import LifeRules
 from federation.edge.resources import Json
@@ -24,7 +25,8 @@ def status_body(
             return records.admit_patch(record, cluster, queues.own_check, ready, now)
         case do.FinishWorkload(reason, cluster):
             text, ready = end_message(state, reason, cluster), waits and reason == "Complete"
-            return records.finish_patch(record, reason, text, now, ready)
+            pods = trouble(state, state.remote) if reason == "Failed" else ""
+            return records.finish_patch(record, reason, text, now, pods_ready=ready, pods=pods)
         case do.FailToStart(message):
             return records.finish_patch(record, Reason.FAILED_TO_START, message, now)
         case do.Evict():
@@ -33,6 +35,8 @@ def status_body(
             return departure.unbind_patch(record, effect, now)
         case do.SetNote(message):
             return records.note_patch(record, message)
+        case do.SetPods(text):
+            return records.pods_patch(record, text)
         case do.Readmit(reason, message):
             return departure.readmit_patch(record, reason, message, now)
         case do.SetTarget(reason, message):

@@ -11,8 +11,8 @@ from federation.core.facts import JobState, LocalJob, Record
 from federation.core.failover import DEFAULT, Timings
 from federation.core.placement_rules import PlacementRules, nearest_rules
 from federation.core.policies import Policies
-from federation.core.requests import charged
-from federation.core.types import ClusterQueue, Holder, LocalQueue, Pending
+from federation.core.requests import charged, shrink
+from federation.core.types import Admission, ClusterQueue, Holder, LocalQueue, Pending
 from federation.core.wishes import Disconnect, grace_problem, nearest
 from federation.core.world import World
 from federation.edge.catalog import Catalog
@@ -87,9 +87,9 @@ class Views:
             return None
         # Without a binding its conditions are those of the attempt before.
         at = record.reserved_at if record.binding is not None else None
-        used = held
+        used = _still_there(held, state)
         if local is not None and state.reclaimable:
-            used = charged(held, local.pod_sets, state.reclaimable)
+            used = charged(used, local.pod_sets, state.reclaimable)
         # Without these rules nobody asks for the two: spare the changes.
         blocks, usage = self.policies.rules.block_admission, self.policies.fair_usage
         admitted = record.binding is not None and record.admitted
@@ -136,3 +136,16 @@ class Views:
         """
         said = [local.preemptible, *(found.preemptible for found in self._queues(local))]
         return next((word for word in said if word is not None), True)
+
+
+def _still_there(held: Admission, state: JobState) -> Admission:
+    """What was admitted, less the pods that people took away from the copy while it ran and that
+    have stopped. That a worker had no room for all of them frees nothing here.
+    """
+    copy = state.remote
+    if copy is None or copy.size is None or len(held.pod_sets) != 1:
+        return held
+    (pods,) = held.pod_sets
+    if copy.size.asked >= pods.count or copy.size.there >= pods.count:
+        return held
+    return replace(held, pod_sets=(shrink(pods, copy.size.there),))

@@ -104,6 +104,8 @@ class Workloads:
             self._state.orders.pop(uid, None)
             return None
         if record is None:
+            if job.mirrored and job.finished:
+                return None  # it is kept for its logs only
             if job.mirrored and (young := self._first_seen(uid) + COPY_AFTER_S - self._clock()) > 0:
                 return young
             if job.finished and self._state.policies.retention.after_finished_s is not None:

@@ -128,7 +128,7 @@ def unbind_patch(record: Record, effect: do.Unbind, now: str) -> Json:
         conditions=with_conditions(status, changes, now),
         admission=None,
         clusterName=None,
-        fedq={"cluster": "", "message": effect.message, "epoch": 0, "boundAt": None},
+        fedq={"cluster": "", "message": effect.message, "epoch": 0, "boundAt": None, "pods": None},
         **fields,
     )
 

@@ -21,6 +21,7 @@ from federation.api.names import (
 )
 from federation.api.orders import move_target
 from federation.api.waiting import write_waiting
+from federation.api.workload_spec import pod_sets, shape, workload_class
 from federation.core.bookkeeping import pods_ready_condition
 from federation.core.checks import AdmissionCheckState, CheckState, synced
 from federation.core.dispatchers import NOT_NOMINATED, Nomination
@@ -70,6 +71,7 @@ def read_record(obj: Json) -> Record:
         message=reserved["message"] if reserved and waiting else "",
         evicted_message=evicted.get("message", "") if evicted else "",
         move_to=move_target(obj),
+        pods_note=fedq.get("pods") or "",
         note=fedq.get("message") or "",
         nomination=_nomination(status, fedq),
         waiting_since=None if binding else _waiting_since(obj, status),
@@ -77,6 +79,10 @@ def read_record(obj: Json) -> Record:
         finished_at=_since(status, ConditionType.FINISHED),
         reserved_at=_since(status, ConditionType.QUOTA_RESERVED),
         kind=owner_kind(obj),
+        queue=spec.get("queueName") or "",
+        priority_class=workload_class(spec.get("priorityClassRef")),
+        counts={p.get("name", DEFAULT_POD_SET): p.get("count", 0) for p in pod_sets(spec)},
+        pods=shape(pod_sets(spec)),
         status=status,
     )
 
@@ -325,6 +331,7 @@ def bind_patch(
             "policy": binding.policy.value,
             "rerunAfter": None if after is None else int(after),
             "message": "",
+            "pods": None,
             "waiting": None,
         },
         **nominated,
@@ -339,6 +346,11 @@ def rebind_patch(record: Record, epoch: int) -> Json:
 def note_patch(record: Record, message: str) -> Json:
     """What people have to know of a job that is bound."""
     return status_patch(record, fedq={"message": message[:32768]})
+
+
+def pods_patch(record: Record, text: str) -> Json:
+    """What is wrong with the pods ('': nothing)."""
+    return status_patch(record, fedq={"pods": text})
 
 
 def _outdated(status: Mapping[str, Any]) -> list[Json]:
@@ -420,18 +432,27 @@ def pods_ready_change(status: Mapping[str, Any], admitted: bool, ready: bool) ->
 
 
 def finish_patch(
-    record: Record, ended: str, message: str, now: str, pods_ready: bool = False
+    record: Record,
+    ended: str,
+    message: str,
+    now: str,
+    *,
+    pods_ready: bool = False,
+    pods: str | None = None,
 ) -> Json:
     """The job has ended; `ended` is Complete, Failed or FailedToStart.
 
-    With `pods_ready` the record says that its pods were, if it does not yet.
+    With `pods_ready` the record says that its pods were, if it does not yet; `pods` is what was
+    wrong with them, None if that is not known.
     """
     reasons = {"Complete": Reason.SUCCEEDED, "Failed": Reason.FAILED}
     reason = reasons.get(ended, Reason.FAILED_TO_START)
     changes = [condition(ConditionType.FINISHED, True, reason.value, message)]
     if pods_ready and not record.life.pods_ready:
         changes.append(pods_ready_change(record.status, True, True))
-    return status_patch(record, conditions=with_conditions(record.status, changes, now))
+    told: Json = {} if pods in (None, record.pods_note) else {"fedq": {"pods": pods}}
+    conditions = with_conditions(record.status, changes, now)
+    return status_patch(record, conditions=conditions, **told)
 
 
 def waiting_patch(

@@ -230,6 +230,8 @@ class FedqStatus(WireModel):
     nominated_at: Time | None = None
     """When clusters were nominated last: the round of the incremental dispatcher began."""
     message: Message = ""
+    pods: Annotated[str, Field(max_length=1024)] = ""
+    """What is wrong with the pods of the attempt, for people; '' for nothing."""
     waiting: Waiting | None = None
     refusals: Annotated[list[Refusal], Field(max_length=64, json_schema_extra=atomic())] = Field(
         default_factory=list

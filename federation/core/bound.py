@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from federation.core import doubt, loss, moving, returning
+from federation.core import doubt, edits, loss, moving, pod_note, returning
 from federation.core import effects as do
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
@@ -70,6 +70,8 @@ def plan_bound(
     leaves = bool(record.life.evicted) or judged.release is not None
     if not leaves and (record.move_to or record.note) and (ordered := moving.move(state, record)):
         return state, ordered
+    if not leaves and (edited := _edited(state, local, record, copy)):
+        return state, edited
     if copy is None:
         return _unknown(state, record, now, leaves)
     if copy.gone:
@@ -85,6 +87,20 @@ def plan_bound(
     if not leaves and checks_differ(state, record):
         return state, (do.SyncChecks(),)
     return _running(state, local, record, copy, now, rules)
+
+
+def _edited(
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob | None
+) -> tuple[do.Effect, ...]:
+    """What people changed of the job since it was bound. A copy that ends is left as it is."""
+    outgrown = edits.outgrown(state, local, record, copy)
+    if outgrown is not None:
+        return (outgrown,)
+    if effects := edits.priority(state, record):
+        return effects
+    if copy is None or copy.gone or copy.terminating or copy.refused:
+        return ()
+    return edits.on_copy(state, local, record, copy)
 
 
 def _suspended(
@@ -223,7 +239,12 @@ def _running(
     ready, at = readiness(record, copy, now, rules)
     if ready and not copy.finished:
         effects.append(do.SetPodsReady(True))
-    return replace(state, deadline=None, due=earlier(state.due, at)), tuple(effects)
+    said, later = pod_note.note(state, record, copy, now)
+    if said is not None and not copy.finished:  # what ended tells with its end
+        effects.append(said)
+        state = replace(state, pods_written=now)
+    due = earlier(state.due, earlier(at, later))
+    return replace(state, deadline=None, due=due), tuple(effects)
 
 
 def _finish(

@@ -88,6 +88,28 @@ class RemoveRemote:
 
 
 @dataclass(frozen=True, slots=True)
+class SetPriority:
+    """Record the priority of the class that the job names now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prioritize:
+    """Write the priority of the record onto a copy: its agent orders by it."""
+
+    cluster: str
+    uid: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Have a copy run as many pods as the local job asks for now, which are fewer."""
+
+    cluster: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Admit:
     """Record that the cluster runs it."""
 
@@ -170,6 +192,13 @@ class SetNote:
 
 
 @dataclass(frozen=True, slots=True)
+class SetPods:
+    """Record what is wrong with the pods ('': nothing any more)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Readmit:
     """Record that the job may queue again after an eviction."""
 
@@ -240,6 +269,9 @@ Effect = (
     | Rebind
     | Adopt
     | RemoveRemote
+    | SetPriority
+    | Prioritize
+    | Resize
     | Admit
     | SetSuspend
     | ResetStatus
@@ -250,6 +282,7 @@ Effect = (
     | Unbind
     | EndMove
     | SetNote
+    | SetPods
     | Readmit
     | SyncChecks
     | SetPodsReady

@@ -108,6 +108,13 @@ class QueuesSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class PrioritySeen:
+    """The WorkloadPriorityClass that the job's priority comes from, which exists; '' for none."""
+
+    priority_class: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueMoved:
     """The job's LocalQueue leads to another ClusterQueue: it has to be queued there."""
 
@@ -120,6 +127,19 @@ class QueueProblem:
 
     message: str
     reason: str = Reason.INADMISSIBLE
+
+
+@dataclass(frozen=True, slots=True)
+class PodsSeen:
+    """What is wrong with the pods of an attempt; '' for nothing."""
+
+    attempt: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """A copy that has ended is not to be kept any longer: its cluster is being emptied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +193,11 @@ Event = (
     | NotPlaced
     | Evict
     | QueuesSeen
+    | PrioritySeen
     | QueueMoved
     | QueueProblem
+    | PodsSeen
+    | LetGo
     | Done
     | Failed
     | OfferRefused

@@ -137,6 +137,8 @@ class Record:
     evicted_message: str = ""
     move_to: str = ""
     """The cluster that it is to run on by order; '' without one."""
+    pods_note: str = ""
+    """What is written of the pods of the attempt."""
     note: str = ""
     """What is written of the binding, or of how the last one ended."""
     nomination: Nomination = NOT_NOMINATED
@@ -147,6 +149,14 @@ class Record:
     reserved_at: float | None = None
     kind: str = BATCH_JOB
     """That of its owner."""
+    queue: str = ""
+    """The LocalQueue that it names."""
+    priority_class: str = ""
+    """The WorkloadPriorityClass that its priority comes from; '' for none."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """The pods that it asks for, by pod set."""
+    pods: str = ""
+    """What its pods ask for (`federation.api.pod_shape`)."""
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -158,6 +168,16 @@ class Record:
     def admitted(self) -> bool:
         """Whether a cluster was seen to run it: one that it still is bound to."""
         return self.binding is not None and self.life.admitted
+
+
+class Size(NamedTuple):
+    """The pods of a copy: as many as `asked` for, `runs` as its spec is now (fewer if its worker
+    had no room for all), and `there`: those that exist or may yet be made.
+    """
+
+    asked: int
+    runs: int
+    there: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +213,10 @@ class RemoteJob:
     policy: OnDisconnect = OnDisconnect.STOP
     rerun_after: float | None = None
     doubtful: bool = False
+    priority: int | None = None
+    """The priority that stands on it; None if that is not known."""
+    size: Size | None = None
+    """How many pods it has; None of kinds that do not change it."""
     status: Mapping[str, Any] = field(default_factory=dict)
     kind: str = BATCH_JOB
     busy: bool = False
@@ -204,6 +228,16 @@ class RemoteJob:
     def running(self) -> bool:
         """Whether it was started and has not ended."""
         return not self.suspended and not self.finished
+
+
+class PodTrouble(NamedTuple):
+    """What is wrong with the pods of an attempt ('': nothing), and since when that is known (in
+    seconds since the epoch).
+    """
+
+    attempt: int
+    text: str
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +270,8 @@ class JobState:
     queue_problem: str = ""
     queue_reason: str = Reason.INADMISSIBLE
     queues: Queues | None = None
+    priority_class: str | None = None
+    """The WorkloadPriorityClass that counts for it, '' for none; None while that is not known."""
     eviction: Eviction | None = None
     cannot_start: str = ""
     deadline: float | None = None
@@ -246,6 +282,11 @@ class JobState:
     """Clusters that it is to be nominated for, beside those that it is already."""
     standings: Mapping[str, Standing] = field(default_factory=dict)
     """What is known of the clusters where this job is bound or has copies, by name."""
+    pods: PodTrouble | None = None
+    pods_written: float = 0.0
+    """When that was written last, in seconds since the epoch."""
+    keep: bool = True
+    """Whether a copy that has ended may be kept for a while: its cluster is not being emptied."""
     shown: int | None = None
     """Version of the copy whose status was written last: a server that does not keep all of it
     must not be asked again and again."""
@@ -299,6 +340,12 @@ class JobState:
         """Pods that need no quota any more, by pod set."""
         copy = self.remote
         return copy.reclaimable if copy is not None else {}
+
+    @property
+    def there(self) -> int | None:
+        """How many pods its copy has or may yet make, if its kind tells."""
+        copy = self.remote
+        return copy.size.there if copy is not None and copy.size is not None else None
 
     @property
     def forgettable(self) -> bool:

@@ -17,6 +17,7 @@ from federation.core.facts import (
     Eviction,
     JobState,
     LocalJob,
+    PodTrouble,
     Record,
     RemoteJob,
     nothing_there,
@@ -71,12 +72,18 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return _evict(state, Eviction(reason, message, cause))
         case on.QueuesSeen(queues):
             return replace(state, queues=queues)
+        case on.PrioritySeen(name):
+            return replace(state, priority_class=name)
         case on.CannotStart(message):
             return replace(state, busy=False, cannot_start=message)
         case on.QueueMoved():
             return replace(state, queued=False)
         case on.QueueProblem(message, reason):
             return replace(state, queue_problem=message, queue_reason=reason)
+        case on.PodsSeen(attempt, text):
+            return _pods_seen(state, attempt, text, now)
+        case on.LetGo():
+            return replace(state, keep=False)
         case on.Done():
             return replace(state, busy=False, failures=0)
         case on.Failed(after):
@@ -143,6 +150,14 @@ def _local_seen(state: JobState, local: LocalJob | None) -> JobState:
     moved = known and local and _queue_view(known) != _queue_view(local)
     state = replace(state, local=local, queued=state.queued and not moved)
     return _note_running(state)
+
+
+def _pods_seen(state: JobState, attempt: int, text: str, now: float) -> JobState:
+    """A trouble counts from when there was none: it may be told in other words meanwhile."""
+    known = state.pods
+    goes_on = known is not None and known.attempt == attempt and bool(known.text) == bool(text)
+    since = known.since if known is not None and goes_on else now
+    return replace(state, pods=PodTrouble(attempt, text, since))
 
 
 def _queue_view(local: LocalJob) -> object:

@@ -13,17 +13,12 @@ from federation.core.facts import (
     JobState,
     LocalJob,
     Record,
+    RemoteJob,
     nothing_there,
 )
 from federation.core.patience import give_up_at, giving_up
 from federation.core.reasons import Reason
-from federation.core.stay import (
-    Judgement,
-    LifeRules,
-    held_text,
-    judge,
-    other_checks,
-)
+from federation.core.stay import Judgement, LifeRules, earlier, held_text, judge, other_checks
 
 REWRITE_S = 10.0
 """The numbers in a waiting message are written again at most this often; a new reason at once."""
@@ -81,13 +76,28 @@ def _leave(state: JobState, rules: LifeRules) -> Plan:
 def _finished(
     state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules
 ) -> Plan:
-    copy = state.remote
+    copy, until = state.remote, None
     if copy and not (copy.gone or copy.terminating) and loss.reached(state, copy.cluster):
-        return state, (remove(copy),)
+        until = _kept_until(state, local, record, copy, rules)
+        if until is None or now >= until:
+            return state, (remove(copy),)
     if not local.finished:  # it could not be started: without its record it would begin anew
         return state, ()
     at = expires_at(record.finished_at, None, rules.retention)
-    return _expire(state, do.DeleteWorkload(), at, now)
+    state, effects = _expire(state, do.DeleteWorkload(), at, now)
+    return (state, effects) if effects else (replace(state, due=earlier(state.due, until)), ())
+
+
+def _kept_until(
+    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, rules: LifeRules
+) -> float | None:
+    """Until when a copy that has ended stays, for those who read its logs; None for not at all: it
+    is not all over, or its cluster is to be empty.
+    """
+    over = copy.finished and local.finished and record.finished_at is not None
+    if not over or not state.keep or rules.keep_finished_s <= 0:
+        return None
+    return (record.finished_at or 0.0) + rules.keep_finished_s
 
 
 def _expire(state: JobState, effect: do.Effect, at: float | None, now: float) -> Plan:

@@ -31,7 +31,7 @@ class LifeRules:
     """What the shell settles once. `behind` is the job kind's comparison of two statuses.
 
     `pods_ready` is None where nobody waits for pods to be ready. `timings` are those of the leases
-    of clusters.
+    of clusters. A copy that ended is kept for `keep_finished_s` once its result is recorded.
     """
 
     behind: Behind
@@ -40,6 +40,7 @@ class LifeRules:
     timings: Timings = DEFAULT
     nominated_by_others: bool = False
     """Whether another program chooses the clusters that jobs may be offered to."""
+    keep_finished_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,21 @@ class KubeClient:
         finally:
             await response.aclose()
 
+    async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        """What a path that is no collection sends, as it comes: the log of a container. It may end
+        after any time. Close the iterator (aclosing) to give the connection back.
+        """
+        plain = path.partition("?")[0]
+        call = Call("stream", "GET", path, plain, ("stream", "", ""))
+        response = await self._open(call, read_timeout=None)
+        try:
+            async for chunk in cast(httpx.AsyncByteStream, response.stream):
+                yield chunk
+        except LOST as error:
+            raise self._unreachable(call, error) from error
+        finally:
+            await response.aclose()
+
     async def raw(self, method: str, path: str) -> bytes:
         """Fetch a path that is no resource: /readyz, /metrics, /version."""
         plain = path.partition("?")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -53,13 +54,16 @@ def app(
     return Starlette(routes=[*routes, Route("/waiting", line)] if waiting else routes)
 
 
-async def serve(application: Starlette, listen: str) -> None:
-    """Serve until cancelled. `listen` is host:port."""
+async def serve(application: Starlette, listen: str, tls: tuple[Path, Path] | None = None) -> None:
+    """Serve until cancelled. `listen` is host:port, `tls` a certificate (chain) and its key."""
     host, _, port = listen.rpartition(":")
+    certificate, key = tls or (None, None)
     config = uvicorn.Config(
         application,
-        host=host,
+        host=host.strip("[]"),
         port=int(port),
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
         log_level="warning",
         access_log=False,
         lifespan="off",

@@ -12,7 +12,7 @@ from federation.api.disconnect import read_wishes
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
-from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob
+from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob, Size
 from federation.core.failover import OnDisconnect
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
@@ -28,6 +28,7 @@ from federation.jobs.mirror import (
     copy_spec,
     mirrored_attempt,
     mirrored_epoch,
+    mirrored_priority,
     without_controller_labels,
 )
 from federation.jobs.pods import PodDefaults, pod_set
@@ -206,8 +207,29 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         held=annotations.get(Mirror.HELD.value, ""),
         policy=wishes.policy or OnDisconnect.STOP,
         rerun_after=wishes.rerun_after,
+        priority=mirrored_priority(job),
+        size=_size(job),
         status=status,
     )
+
+
+def _size(job: Json) -> Size:
+    """How many pods a copy asked for, runs, and has: those that stop are there until they have."""
+    status = job.get("status") or {}
+    there = sum(int(status.get(field) or 0) for field in ("active", "terminating"))
+    runs = scaling.pod_count(job["spec"])
+    return Size(scaling.pod_count(original(job)["spec"]), runs, max(runs, there))
+
+
+def resized(job: Json) -> Json:
+    """The merge patch that gives a copy as many pods as the job asks for. Of Indexed Jobs the
+    completions follow, as Kubernetes wants it.
+    """
+    spec = job["spec"]
+    counts = {"parallelism": scaling.pod_count(spec)}
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") == spec["parallelism"]:
+        counts["completions"] = spec["completions"]
+    return {"spec": counts}
 
 
 def pods_are_ready(job: Json) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from federation.api.names import Mirror, Token
+from federation.api.names import Label, Mirror, Token
 from federation.jobs.mirror import Identity
 from federation.jobs.template import grace_seconds
 
@@ -30,6 +30,7 @@ def add(template: Json, identity: Identity) -> None:
         Mirror.LOCAL_UID.value: identity.local_uid,
     }
     meta["annotations"] = {**(meta.get("annotations") or {}), **notes}
+    meta["labels"] = {**(meta.get("labels") or {}), Label.MULTIKUEUE_WORKER_POD.value: "true"}
     given = {
         Token.ATTEMPT.value: str(identity.attempt),
         Token.JOB_UID.value: identity.local_uid,

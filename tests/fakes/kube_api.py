@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,6 +42,9 @@ WITH_STATUS = {
     r.JOBS, r.PODS, r.NODES, r.NAMESPACES, r.CRDS, r.WORKLOADS, r.CLUSTER_QUEUES, r.LOCAL_QUEUES,
     r.COHORTS, r.ADMISSION_CHECKS, r.MULTIKUEUE_CLUSTERS, r.WORKER_REPORTS,
 }  # fmt: skip
+
+_LOG = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/log")
+_REVIEWS = {res.path(): res for res in (r.TOKEN_REVIEWS, r.ACCESS_REVIEWS)}
 
 Match = Callable[[httpx.Request], bool]
 
@@ -79,6 +83,10 @@ class FakeKube(httpx.AsyncBaseTransport):
         """Cut off: new requests are refused, open watches say nothing. See `cut`, `heal`."""
         self.admit: Callable[[Resource, Json | None, Json], None] = lambda res, old, new: None
         """Admission of what clients create or change (status apart): raises Refused."""
+        self.logs: dict[tuple[str, str, str], list[bytes]] = {}
+        """What containers have said, by namespace, pod and container: as kubelets serve it."""
+        self.review: Callable[[Resource, Json], Json] | None = None
+        """Answers TokenReviews and SubjectAccessReviews: the status by the spec."""
         self._faults: list[Fault] = []
         self._streams: dict[WatchStream, None] = {}
         self._pages: dict[str, list[Json]] = {}
@@ -208,6 +216,11 @@ class FakeKube(httpx.AsyncBaseTransport):
             return httpx.Response(200, content=b"")
         if path == "/version":
             return httpx.Response(200, json={"major": "1", "minor": "36"})
+        if (found := _LOG.fullmatch(path)) and request.method == "GET":
+            return self._log(unquote(found[1]), unquote(found[2]), dict(request.url.params))
+        if request.method == "POST" and (review := _REVIEWS.get(path)) and self.review is not None:
+            asked = from_json(request.content)
+            return httpx.Response(201, json={**asked, "status": self.review(review, asked["spec"])})
         res, namespace, name, sub = self._route(path)
         body = from_json(request.content) if request.content else {}
         query = dict(request.url.params)
@@ -228,6 +241,19 @@ class FakeKube(httpx.AsyncBaseTransport):
             case "DELETE":
                 return self._delete(res, (namespace, name), body)
         raise Refused(405, "MethodNotAllowed", "the server does not allow this method")
+
+    def _log(self, namespace: str, name: str, query: dict[str, str]) -> httpx.Response:
+        pod = self.objects.get(r.PODS, (namespace, name))
+        names = [c["name"] for c in pod["spec"].get("containers") or ()]
+        wanted = query.get("container") or (names[0] if len(names) == 1 else "")
+        if not wanted:
+            raise Refused(400, "BadRequest", f"a container name must be specified for pod {name}")
+        if wanted not in names:
+            raise Refused(400, "BadRequest", f"container {wanted} is not valid for pod {name}")
+        kept = self.logs.get((namespace, name, wanted), [])
+        if tail := query.get("tailLines"):
+            kept = kept[-int(tail) :]
+        return httpx.Response(200, content=b"".join(kept), headers={"content-type": "text/plain"})
 
     def _route(self, path: str) -> tuple[Resource, str, str, str]:
         if path not in self._routes:

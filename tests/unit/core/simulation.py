@@ -770,7 +770,8 @@ class World:
                 own = self._queues().own_check
                 return records.admit_patch(record, cluster, own, ready, now)
             case do.FinishWorkload(reason, _):
-                return records.finish_patch(record, reason, "", now, waits and reason == "Complete")
+                ready = waits and reason == "Complete"
+                return records.finish_patch(record, reason, "", now, pods_ready=ready)
             case do.Evict():
                 return departure.evict_patch(record, effect, now)
             case do.Unbind():

@@ -64,7 +64,7 @@ def test_additions_of_checks() -> None:
         PodSetUpdate("other", {"c": "d"}),
     )
     template = copy_of(job(), IDENTITY, held(*updates))["spec"]["template"]
-    assert template["metadata"]["labels"] == {"a": "b"}
+    assert template["metadata"]["labels"]["a"] == "b"
     assert template["metadata"]["annotations"]["note"] == "x"
     assert template["spec"]["nodeSelector"] == {"pool": "p"}
 

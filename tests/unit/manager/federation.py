@@ -73,6 +73,7 @@ class Federation:
         self.home = FakeKube(namespaces=("team", FEDQ_NAMESPACE))
         queue_objects(self.home, quota, **spec)
         self.policies, self.sources = policies, sources
+        self.keep_finished_s = 0.0
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
         self.index = Breakable()
@@ -110,8 +111,9 @@ class Federation:
         client = KubeClient(Endpoint("https://home", name="home"), transport=self.home)
         runtime = FakeRuntime(self.workers)
         self.manager = manager = Manager(
-            client, self.index, runtime, ORIGIN, self.policies, sources=self.sources
-        )
+            client, self.index, runtime, ORIGIN, self.policies, sources=self.sources,
+            keep_finished_s=self.keep_finished_s,
+        )  # fmt: skip
         task = asyncio.create_task(manager.run())
         try:
             await until(lambda: manager.ready or task.done(), "the manager is ready")

@@ -103,3 +103,30 @@ def test_a_reading_is_shown_as_the_same_time_until_the_clock_is_set() -> None:
 
     assert first == second == datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
     assert dial.time(160.0) == datetime(2026, 1, 1, 1, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "fits"),
+    [
+        ({}, True),
+        ({"FEDQ_READ_LISTEN": "127.0.0.1:8443"}, True),
+        ({"FEDQ_READ_LISTEN": "localhost:8443"}, True),
+        ({"FEDQ_READ_LISTEN": "[::1]:8443"}, True),
+        ({"FEDQ_READ_LISTEN": "0.0.0.0:8443"}, False),
+        ({"FEDQ_READ_LISTEN": "10.0.0.1:8443", "FEDQ_READ_CERT": "c"}, False),
+        ({"FEDQ_READ_LISTEN": "10.0.0.1:8443", "FEDQ_READ_CERT": "c", "FEDQ_READ_KEY": "k"}, True),
+        ({"FEDQ_READ_LISTEN": "8443"}, False),
+    ],
+)
+def test_tokens_are_not_sent_in_the_clear(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], fits: bool
+) -> None:
+    """Where others can listen, the pages of logs need a certificate."""
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    settings = ManagerSettings()
+    if fits:
+        settings.reading_tls()
+    else:
+        with pytest.raises(ValueError, match="FEDQ_READ_LISTEN"):
+            settings.reading_tls()

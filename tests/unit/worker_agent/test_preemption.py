@@ -257,3 +257,31 @@ async def test_who_is_behind_a_preemptor() -> None:
         assert not worker.started("small")
         uid = worker.get("small")["metadata"]["uid"]
         assert "waits for those that it preempts" in worker.agent.waits[uid].message
+
+
+async def test_the_same_class_has_another_value_here() -> None:
+    """The management cluster's number counts for a copy, also when that changes while it runs."""
+    worker = Worker(1, **LOWER)
+    worker.class_of("shared", 1000)
+    worker.class_of("five", 5)
+    async with worker.running():
+        copy = mirrored("copy", priority=3)
+        copy["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "shared"
+        await running(worker, copy)
+        worker.add(job("local", of="five"))
+        await until(lambda: worker.note_of("copy", Mirror.EVICTED), "it makes room")
+
+
+async def test_a_copy_that_runs_gets_another_priority() -> None:
+    """It is no victim any more of what it was lower than."""
+    worker = Worker(2, **LOWER)
+    worker.class_of("five", 5)
+    async with worker.running():
+        await running(worker, mirrored("one", priority=3))
+        await running(worker, mirrored("two", priority=3))
+        notes = {"metadata": {"annotations": {Mirror.PRIORITY.value: "9"}}}
+        worker.fake.merge(JOBS, "two", notes, "team")
+        await worker.at_rest()
+        worker.add(job("local", of="five"))
+        await until(lambda: worker.note_of("one", Mirror.EVICTED), "the lower one makes room")
+        assert not worker.note_of("two", Mirror.EVICTED)

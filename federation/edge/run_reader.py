@@ -1,0 +1,211 @@
+"""What runs of a job on its worker cluster, read there: pods, logs, events.
+
+A person names a Job of the management cluster. Whose the copy is, is proved by the UID that stands
+on it, whose pods they are by their owner: nothing else of that namespace is ever read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from federation.api import record as records
+from federation.api.names import Mirror
+from federation.edge.errors import Invalid, NotFound
+from federation.edge.kube import KubeClient
+from federation.edge.resources import EVENTS, JOBS, PODS, WORKLOADS, Json
+from federation.jobs import batch_job
+from federation.jobs.mirror import mirrored_attempt
+
+_JOB_UID = "batch.kubernetes.io/controller-uid"
+MOST_EVENTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Where a job runs, or ran last: the UID is that of the Job on the management cluster."""
+
+    namespace: str
+    name: str
+    uid: str
+    cluster: str
+    attempt: int
+    ended: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}, attempt {self.attempt} on cluster {self.cluster}"
+
+
+class RunMissing(Exception):
+    """There is nothing to read: the job waits, or its copy is gone. The text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """As `kubectl logs` has them. `tail` is a number of lines, `since` of seconds."""
+
+    container: str = ""
+    follow: bool = False
+    previous: bool = False
+    tail: int | None = None
+    since: int | None = None
+    timestamps: bool = False
+
+    def query(self) -> str:
+        """As the API server spells them."""
+        flags = {"follow": self.follow, "previous": self.previous, "timestamps": self.timestamps}
+        numbers = {"tailLines": self.tail, "sinceSeconds": self.since}
+        given = {"container": self.container} if self.container else {}
+        given |= {key: "true" for key, on in flags.items() if on}
+        given |= {key: str(number) for key, number in numbers.items() if number is not None}
+        return urlencode(given)
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> LogOptions:
+        """From a query of that spelling. Raises Invalid."""
+        return cls(
+            query.get("container", ""),
+            query.get("follow") == "true",
+            query.get("previous") == "true",
+            _number(query, "tailLines"),
+            _number(query, "sinceSeconds"),
+            query.get("timestamps") == "true",
+        )
+
+
+def _number(query: Mapping[str, str], key: str) -> int | None:
+    text = query.get(key, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise Invalid(f"{key} is {text[:40]!r}: it takes a whole number", reason="BadRequest")
+    return int(text)
+
+
+async def find_run(client: KubeClient, namespace: str, name: str) -> Run:
+    """Where a Job of the management cluster runs. Raises NotFound without such a Job, RunMissing if
+    it is bound to no cluster.
+    """
+    job = await client.get(JOBS, name, namespace)
+    uid = job["metadata"]["uid"]
+    group = str(job.get("apiVersion") or batch_job.API_VERSION).partition("/")[0]
+    workload = records.workload_name(batch_job.KIND, group, name, uid)
+    about = f"job {namespace}/{name}"
+    try:
+        record = records.read_record(await client.get(WORKLOADS, workload, namespace))
+    except NotFound:
+        raise RunMissing(
+            f"{about} has no Workload (any more), so nothing is known of a run"
+        ) from None
+    bound = record.binding
+    if bound is None:
+        before = f"; attempt {record.attempt} has left its cluster" if record.attempt else ""
+        raise RunMissing(f"{about} waits in its queue, no pod of it runs{before}")
+    return Run(namespace, name, uid, bound.cluster, bound.attempt, record.finished)
+
+
+class RunReader:
+    """Reads one run on its worker cluster; `client` is of that cluster."""
+
+    def __init__(self, client: KubeClient, run: Run) -> None:
+        self._client, self.run = client, run
+
+    async def copy(self) -> Json:
+        """The Job there. Raises RunMissing if it is not, or is not this run's."""
+        run = self.run
+        try:
+            job = await self._client.get(JOBS, run.name, run.namespace)
+        except NotFound:
+            raise RunMissing(_gone(run)) from None
+        notes = job["metadata"].get("annotations") or {}
+        same = notes.get(Mirror.LOCAL_UID.value) == run.uid
+        if not same or mirrored_attempt(job) != run.attempt:
+            raise RunMissing(_gone(run))
+        return job
+
+    async def pods(self) -> list[Json]:
+        """Its pods, the oldest first."""
+        return await self._pods_of((await self.copy())["metadata"]["uid"])
+
+    async def _pods_of(self, uid: str) -> list[Json]:
+        found = await self._client.list(
+            PODS, self.run.namespace, label_selector=f"{_JOB_UID}={uid}"
+        )
+        owned = [pod for pod in found.items if _owned_by(pod, uid)]
+        return sorted(owned, key=_age)
+
+    async def log(self, pod: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
+        """The log of a container of one of its pods, as it comes. Raises RunMissing for others."""
+        if all(found["metadata"]["name"] != pod for found in await self.pods()):
+            raise RunMissing(f"{self.run} has no pod {pod[:253]}")
+        space, name = quote(self.run.namespace, safe=""), quote(pod, safe="")
+        path = f"{PODS.prefix}/namespaces/{space}/pods/{name}/log"
+        async with aclosing(self._client.stream(f"{path}?{options.query()}".rstrip("?"))) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def events(self) -> list[Json]:
+        """Events of the copy and of its pods, the oldest first: the newest 500."""
+        job = await self.copy()
+        uid = job["metadata"]["uid"]
+        ours = {uid, *(pod["metadata"]["uid"] for pod in await self._pods_of(uid))}
+        found = (await self._client.list(EVENTS, self.run.namespace)).items
+        told = [event for event in found if _about(event).get("uid") == uid]
+        made = set(filter(None, map(_made, told)))
+        about = [
+            event for event in found if _about(event).get("uid") in ours or _pod(event) in made
+        ]
+        return sorted(about, key=event_time)[-MOST_EVENTS:]
+
+
+def _about(event: Json) -> Json:
+    return event.get("involvedObject") or {}
+
+
+def _pod(event: Json) -> str:
+    about = _about(event)
+    return str(about.get("name")) if about.get("kind") == "Pod" else ""
+
+
+def _made(event: Json) -> str:
+    """The pod that the Job controller says it has made: it may be gone since."""
+    _, told, name = str(event.get("message") or "").partition("Created pod: ")
+    return name.strip() if told and event.get("reason") == "SuccessfulCreate" else ""
+
+
+def event_time(event: Json) -> str:
+    """When it was last seen (RFC 3339)."""
+    series = event.get("series") or {}
+    times = (
+        series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"),
+        event["metadata"].get("creationTimestamp"),
+    )  # fmt: skip
+    return next((str(time) for time in times if time), "")
+
+
+def _gone(run: Run) -> str:
+    if run.ended:
+        return (
+            f"the pods of {run} are removed since: it has ended, and was kept there as long as"
+            " FEDQ_KEEP_FINISHED_S of the manager says"
+        )
+    return f"{run}: its copy is not there (yet, or any more): `fedq why` says where it stands"
+
+
+def _owned_by(pod: Json, uid: str) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner.get("uid") == uid and owner.get("controller") for owner in owners)
+
+
+def _age(pod: Json) -> tuple[str, str]:
+    return pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]
+
+
+def container_names(pod: Json) -> list[str]:
+    """Names of its containers, those that initialise it first."""
+    spec: Mapping[str, Any] = pod.get("spec") or {}
+    kinds = ("initContainers", "containers")
+    return [str(c["name"]) for kind in kinds for c in spec.get(kind) or ()]

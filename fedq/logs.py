@@ -1,0 +1,169 @@
+"""Logs of all pods of a run side by side, line by line, as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from federation.edge.errors import ApiError
+from federation.edge.run_reader import LogOptions, RunMissing, container_names
+from federation.jobs.pod_text import clean, pod_state
+from fedq.runs import Reader
+
+Json = dict[str, Any]
+
+LOOK_S = 1.0
+"""While logs are followed: how often new pods are looked for."""
+LONGEST_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which logs: of one pod or all (''), of one container or the first of each (''), of all."""
+
+    pod: str = ""
+    all_containers: bool = False
+    options: LogOptions = field(default_factory=LogOptions)
+
+
+@dataclass(slots=True)
+class Telling:
+    """Where lines and remarks go, and what has been told."""
+
+    line: Callable[[bytes], None]
+    remark: Callable[[str], None]
+    count: int = 0
+    remarks: set[str] = field(default_factory=set)
+
+    def once(self, text: str) -> None:
+        """A remark, unless it was made."""
+        if text not in self.remarks:
+            self.remarks.add(text)
+            self.remark(text)
+
+
+async def tell_logs(reader: Reader, wanted: Wanted, telling: Telling) -> None:
+    """Tell them all; when they are followed, until the run has ended. Raises RunMissing if there is
+    nothing to read from the start.
+    """
+    pods = _chosen(await reader.pods(), wanted)
+    telling.once(str(reader.run))
+    if not wanted.options.follow:
+        many = len(_sources(pods, wanted, telling)) > 1
+        for pod, container in _sources(pods, wanted, telling):
+            await _tell(reader, pod, container, wanted, telling, many=many)
+        return
+    await _follow(reader, wanted, telling)
+
+
+def _chosen(pods: list[Json], wanted: Wanted) -> list[Json]:
+    found = [pod for pod in pods if wanted.pod in ("", pod["metadata"]["name"])]
+    if not found:
+        there = ", ".join(pod["metadata"]["name"] for pod in pods[:10]) or "none (yet)"
+        what = f"there is no pod {wanted.pod}" if wanted.pod else "there are no pods"
+        raise RunMissing(f"{what} of it; pods there: {there}")
+    return found
+
+
+Source = tuple[str, str]
+"""A pod and a container."""
+
+
+def _sources(pods: list[Json], wanted: Wanted, telling: Telling) -> list[Source]:
+    """What can be read now; of pods that have not started is said why."""
+    found: list[Source] = []
+    for pod in pods:
+        name, state = pod["metadata"]["name"], pod_state(pod)
+        names = container_names(pod) if wanted.all_containers else [_container(pod, wanted)]
+        started = [container for container in names if _started(pod, container)]
+        found += [(name, container) for container in started]
+        if not started:
+            why = f": {state.reason}: {state.message}".rstrip(": ") if state.reason else ""
+            telling.once(f"pod {name} has not started: {state.phase}{why}")
+    return found
+
+
+def _container(pod: Json, wanted: Wanted) -> str:
+    if wanted.options.container:
+        return wanted.options.container
+    notes = pod["metadata"].get("annotations") or {}
+    main = [str(c["name"]) for c in pod["spec"].get("containers") or ()]
+    default = notes.get("kubectl.kubernetes.io/default-container", "")
+    return default if default in main else next(iter(main), "")
+
+
+def _started(pod: Json, container: str) -> bool:
+    """Whether a container has, or had, something to say. Of one that is not known the server says
+    what it thinks of it.
+    """
+    status = pod.get("status") or {}
+    kinds = ("initContainerStatuses", "containerStatuses")
+    for found in (entry for kind in kinds for entry in status.get(kind) or ()):
+        if found.get("name") == container:
+            running = (found.get("state") or {}).keys() & {"running", "terminated"}
+            return bool(running or found.get("lastState"))
+    return (status.get("phase") or "Pending") != "Pending"
+
+
+async def _follow(reader: Reader, wanted: Wanted, telling: Telling) -> None:
+    """Also pods that come later, until the run has ended or its copy is gone."""
+    begun: set[Source] = set()
+    async with asyncio.TaskGroup() as tasks:
+        open_: set[asyncio.Task[None]] = set()
+        while True:
+            try:
+                pods = await reader.pods()
+            except RunMissing as missing:
+                telling.once(str(missing))
+                return
+            except ApiError as error:
+                telling.once(str(error))
+                if not error.retryable:
+                    return
+                await asyncio.sleep(LOOK_S)  # the server is away: nothing tells when it is back
+                continue
+            mine = [pod for pod in pods if wanted.pod in ("", pod["metadata"]["name"])]
+            sources = _sources(mine, wanted, telling)
+            for source in sources:
+                if source not in begun:
+                    begun.add(source)
+                    many = len(pods) > 1 or len(sources) > 1
+                    work = _tell(reader, *source, wanted, telling, many=many)
+                    open_.add(tasks.create_task(work))
+            open_ = {task for task in open_ if not task.done()}
+            if not open_ and mine and all(_over(pod) for pod in mine):
+                return
+            await asyncio.wait(open_, timeout=LOOK_S) if open_ else await asyncio.sleep(LOOK_S)
+
+
+def _over(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+async def _tell(
+    reader: Reader, pod: str, container: str, wanted: Wanted, telling: Telling, *, many: bool
+) -> None:
+    prefix = f"[{clean(pod, LONGEST_NAME)}/{clean(container, LONGEST_NAME)}] " if many else ""
+    options = replace(wanted.options, container=container)
+    try:
+        async with aclosing(_lines(reader.log(pod, options))) as found:
+            async for line in found:
+                telling.count += 1
+                telling.line(prefix.encode() + line)
+    except (ApiError, RunMissing) as error:
+        telling.once(f"pod {pod}, container {container}: {error}")
+
+
+async def _lines(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Whole lines; unlike those of a watch, empty ones too."""
+    rest = b""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                yield line
+    if rest:
+        yield rest
