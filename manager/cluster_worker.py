@@ -7,21 +7,17 @@ API server stored it; any other outcome means maybe, therefore commands are safe
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from federation.api.names import ActiveReason, Label, Mirror
-from federation.core.bound import has_pods
+from federation.api.names import ActiveReason, Label
 from federation.core.facts import BATCH_JOB, RemoteJob
 from federation.edge.errors import (
-    AlreadyExists,
     ApiError,
     ConfigError,
-    Conflict,
     Forbidden,
     Halted,
     Invalid,
@@ -29,24 +25,20 @@ from federation.edge.errors import (
     Unreachable,
 )
 from federation.edge.informer import Calls, Informer, Select
-from federation.edge.kind_informers import KindInformers, served
-from federation.edge.kind_objects import objects
+from federation.edge.kind_informers import KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import JOBS, NAMESPACES, PODS, WORKER_REPORTS, Json
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import BATCH_ONLY, known
 from manager.attempts import FIRST_PAUSE_S, Attempts
+from manager.copy_writes import CopyWrites, local_uid
 from manager.leash import Leash
 from manager.pod_watch import SELECT, PodWatch
 from manager.protocol import (
-    AdoptCopy,
-    ChangeCopy,
     ClusterSpec,
     Command,
     Copy,
-    CreateCopy,
-    DeleteCopy,
     Health,
     Inventory,
     News,
@@ -234,7 +226,7 @@ class ClusterWorker:
         for item in items:
             self.see_copy(item)
         self._news.set()
-        return Inventory(int(version), frozenset(_local_uid(item) for item in items), kind)
+        return Inventory(int(version), frozenset(local_uid(item) for item in items), kind)
 
     def see_copy(self, job: Json, *, gone: bool = False) -> None:
         """One copy as it is now. What makes no difference to the manager is not passed on."""
@@ -254,7 +246,7 @@ class ClusterWorker:
 
     def _copy(self, job: Json, *, gone: bool = False) -> Copy:
         remote = self._kinds.of(job).remote_job(self.spec.name, job, gone=gone)
-        return Copy(_local_uid(job), remote)
+        return Copy(local_uid(job), remote)
 
     def see_reports(self, items: Sequence[Json], version: str) -> None:
         """A full listing of the reports."""
@@ -310,6 +302,12 @@ class ClusterWorker:
 
     # What is done
 
+    def _writes(self, client: KubeClient) -> CopyWrites:
+        def made(remote: RemoteJob) -> None:
+            self._told.setdefault(remote.uid, remote)
+
+        return CopyWrites(client, self._kinds, self.spec, lambda job: self._copy(job).remote, made)
+
     async def _one(self, command: Command) -> Outcome:
         if self._client is None:
             text = "no connection yet"
@@ -321,127 +319,11 @@ class ClusterWorker:
                         Result.RETRY, ActiveReason.OTHER_CLUSTER.value, self._other,
                         reply=Reply.UNSENT,
                     )  # fmt: skip
-                if isinstance(command, CreateCopy):
-                    return await self._create(self._client, command)
-                if isinstance(command, AdoptCopy):
-                    return await self._adopt(self._client, command)
-                if isinstance(command, ChangeCopy):
-                    return await self._change(self._client, command)
-                return await self._delete(self._client, command)
+                return await self._writes(self._client).run(command)
         except (Forbidden, Invalid) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
         except ApiError as error:
             return Outcome(Result.RETRY, error.reason, str(error), reply=_reply(error))
-
-    async def _create(self, client: KubeClient, command: CreateCopy) -> Outcome:
-        namespace, kind = command.key.namespace, self._kinds.of(command.body)
-        try:
-            job = await objects(client, kind).create(command.body, namespace)
-        except AlreadyExists:
-            return await self._claim_existing(client, command, kind)
-        except NotFound:
-            if kind.name != BATCH_JOB and not await served(client, kind):
-                return Outcome(
-                    Result.REFUSED,
-                    "KindMissing",
-                    f"cluster {self.spec.name} does not serve {kind.plural}.{kind.group}: install"
-                    " its custom resource definition and its controller there",
-                )
-            return Outcome(
-                Result.REFUSED,
-                "NamespaceMissing",
-                f"namespace {namespace} does not exist on cluster {self.spec.name}: create it"
-                " there, with the LocalQueue",
-            )
-        return self._made(job)
-
-    def _made(self, job: Json) -> Outcome:
-        remote = self._copy(job).remote
-        self._told.setdefault(remote.uid, remote)
-        return Outcome(Result.OK, remote=remote)
-
-    async def _claim_existing(
-        self, client: KubeClient, command: CreateCopy, kind: JobKind
-    ) -> Outcome:
-        """One of that name is there: this attempt, an older one of ours, or somebody else's."""
-        namespace, name = command.key
-        try:
-            job = await objects(client, kind).get(name, namespace)
-        except NotFound:
-            return Outcome(Result.RETRY, "Gone", f"{command.key} was just deleted")
-        meta = job["metadata"]
-        origin = (meta.get("labels") or {}).get(Label.MULTIKUEUE_ORIGIN.value)
-        if origin != self.spec.origin:
-            return Outcome(
-                Result.REFUSED,
-                "NameTaken",
-                f"a {kind.kind} {command.key} that is not ours exists on cluster {self.spec.name}:"
-                " rename one of the two, or keep this job off that cluster",
-            )
-        remote = self._copy(job).remote
-        if _local_uid(job) == command.local_uid and remote.attempt == command.attempt:
-            return Outcome(Result.OK, remote=remote)
-        if _local_uid(job) == command.local_uid and remote.attempt > command.attempt:
-            return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
-        left = await objects(client, kind).delete(  # as it was seen: the agent may start it now
-            name, namespace,
-            uid=remote.uid, resource_version=str(remote.version),
-            propagation="Foreground" if has_pods(remote) else "Background",
-        )  # fmt: skip
-        if left.get("kind") != kind.kind:  # it is gone: the name is free
-            with contextlib.suppress(AlreadyExists):
-                return self._made(await objects(client, kind).create(command.body, namespace))
-        return Outcome(Result.RETRY, "Replacing", f"an older copy of {command.key} is stopping")
-
-    async def _adopt(self, client: KubeClient, command: AdoptCopy) -> Outcome:
-        """Only the UID is a precondition: the agent may write at the same moment, and the policy
-        fedq-epoch refuses an epoch that is over.
-        """
-        notes = {Mirror.EPOCH.value: str(command.epoch)}
-        body = {"metadata": {"annotations": notes}}
-        return await self._change(client, ChangeCopy(command.key, command.uid, body, command.kind))
-
-    async def _change(self, client: KubeClient, command: ChangeCopy) -> Outcome:
-        key, meta = command.key, {**command.body.get("metadata", {}), "uid": command.uid}
-        try:
-            stored = objects(client, self._kinds[command.kind])
-            job = await stored.patch(key.name, {**command.body, "metadata": meta}, key.namespace)
-        except NotFound:
-            return Outcome(Result.ABSENT)
-        except (Conflict, Invalid) as error:  # another object has the name, or it was written
-            return await self._look(client, command, error)
-        return Outcome(Result.OK, remote=self._copy(job).remote)
-
-    async def _delete(self, client: KubeClient, command: DeleteCopy) -> Outcome:
-        key, kind = command.key, self._kinds[command.kind]
-        try:
-            answer = await objects(client, kind).delete(
-                key.name,
-                key.namespace,
-                uid=command.uid,
-                resource_version=str(command.version) if command.version else "",
-                propagation="Foreground" if command.wait else "Background",
-            )
-        except NotFound:
-            return Outcome(Result.ABSENT)
-        except Conflict as error:
-            return await self._look(client, command, error)
-        if answer.get("kind") == kind.kind:
-            return Outcome(Result.OK, remote=self._copy(answer).remote)
-        return Outcome(Result.ABSENT)
-
-    async def _look(
-        self, client: KubeClient, command: ChangeCopy | DeleteCopy, error: Conflict | Invalid
-    ) -> Outcome:
-        """Another object has the name (ours is gone), or ours changed: let the caller look."""
-        stored = objects(client, self._kinds[command.kind])
-        try:
-            job = await stored.get(command.key.name, command.key.namespace)
-        except NotFound:
-            return Outcome(Result.ABSENT)
-        if job["metadata"]["uid"] != command.uid:
-            return Outcome(Result.ABSENT)
-        return Outcome(Result.RETRY, error.reason, str(error), self._copy(job).remote)
 
 
 def _same(told: RemoteJob | None, now: RemoteJob, kind: JobKind) -> bool:
@@ -455,11 +337,6 @@ def _same(told: RemoteJob | None, now: RemoteJob, kind: JobKind) -> bool:
     facts = replace(now, version=told.version, status=told.status)
     idle = now.suspended and not now.held
     return facts == told and (idle or kind.in_transit(now.status))
-
-
-def _local_uid(job: Json) -> str:
-    annotations = job["metadata"].get("annotations") or {}
-    return str(annotations.get(Mirror.LOCAL_UID.value, ""))
 
 
 async def _rest(seconds: float, informers: Iterable[Informer]) -> None:

@@ -28,7 +28,7 @@ from federation.core.failover import FAST
 from federation.core.holding import NEVER, Lease
 from federation.core.lease import Watch
 from federation.core.scheduler import Scheduler
-from manager.cluster_worker import ClusterWorker
+from manager.copy_writes import CopyWrites
 from manager.leases import Leases
 from manager.protocol import CreateCopy, Outcome, Result
 
@@ -171,12 +171,12 @@ def test_a_fence_that_is_no_compare_and_swap(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_copy_that_counts_as_gone_while_its_pods_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def delete(self: ClusterWorker, client: Any, command: Any) -> Outcome:
-        await whole(self, client, replace(command, wait=False, version=0))
+    async def delete(self: CopyWrites, command: Any) -> Outcome:
+        await whole(self, replace(command, wait=False, version=0))
         return Outcome(Result.ABSENT)
 
-    whole = ClusterWorker._delete
-    monkeypatch.setattr(ClusterWorker, "_delete", delete)
+    whole = CopyWrites.delete
+    monkeypatch.setattr(CopyWrites, "delete", delete)
     assert "starts on" in first("one-copy")
 
 
@@ -204,13 +204,13 @@ def test_quota_that_nobody_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_effect_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def create(self: ClusterWorker, client: Any, command: CreateCopy) -> Outcome:
+    async def create(self: CopyWrites, command: CreateCopy) -> Outcome:
         if command.attempt > 1:
             raise KeyError("attempt")
-        return await whole(self, client, command)
+        return await whole(self, command)
 
-    whole = ClusterWorker._create
-    monkeypatch.setattr(ClusterWorker, "_create", create)
+    whole = CopyWrites.create
+    monkeypatch.setattr(CopyWrites, "create", create)
     first("crash")
 
 
