@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from federation.api import record as records
+from federation.api import record_patches as patches
 from federation.api.meta import wire_time
 from federation.api.names import Order
 from federation.api.workload_spec import spec_changes, workload_class
@@ -205,7 +206,7 @@ class EffectRunner:
         epoch = self._clusters.epoch(cluster)
         binding = Binding(cluster, attempt, epoch, _now(), found.policy, found.rerun_after)
         nominees = state.choice.nominees if state.choice else ()
-        body = records.bind_patch(record, state.admission, binding, state.queues, nominees)
+        body = patches.bind_patch(record, state.admission, binding, state.queues, nominees)
         try:
             await self._patch_workload(uid, record, body, "status")
         except (Conflict, NotFound) as error:

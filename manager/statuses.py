@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from federation.api import departure
-from federation.api import record as records
+from federation.api import record_patches as patches
 from federation.core import effects as do
 from federation.core.facts import JobState, Queues, Record
 from federation.core.pod_note import trouble
@@ -19,24 +19,24 @@ def status_body(
     queues, waits = state.queues or Queues(), rules.pods_ready is not None
     match effect:
         case do.Rebind(epoch):
-            return records.rebind_patch(record, epoch)
+            return patches.rebind_patch(record, epoch)
         case do.Admit(cluster):
             ready = state.pods_ready if waits else None
-            return records.admit_patch(record, cluster, queues.own_check, ready, now)
+            return patches.admit_patch(record, cluster, queues.own_check, ready, now)
         case do.FinishWorkload(reason, cluster):
             text, ready = end_message(state, reason, cluster), waits and reason == "Complete"
             pods = trouble(state, state.remote) if reason == "Failed" else ""
-            return records.finish_patch(record, reason, text, now, pods_ready=ready, pods=pods)
+            return patches.finish_patch(record, reason, text, now, pods_ready=ready, pods=pods)
         case do.FailToStart(message):
-            return records.finish_patch(record, Reason.FAILED_TO_START, message, now)
+            return patches.finish_patch(record, Reason.FAILED_TO_START, message, now)
         case do.Evict():
             return departure.evict_patch(record, effect, now)
         case do.Unbind():
             return departure.unbind_patch(record, effect, now)
         case do.SetNote(message):
-            return records.note_patch(record, message)
+            return patches.note_patch(record, message)
         case do.SetPods(text):
-            return records.pods_patch(record, text)
+            return patches.pods_patch(record, text)
         case do.Readmit(reason, message):
             return departure.readmit_patch(record, reason, message, now)
         case do.SetTarget(reason, message):
@@ -46,9 +46,9 @@ def status_body(
         case do.SetPodsReady(ready):
             return departure.pods_ready_patch(record, ready, now)
         case do.Nominate(clusters):
-            return records.nominate_patch(record, clusters, now)
+            return patches.nominate_patch(record, clusters, now)
         case do.SetWaiting(reason, message, why):
-            return records.waiting_patch(record, reason, message, now, why)
+            return patches.waiting_patch(record, reason, message, now, why)
     raise AssertionError(f"no handler for {effect}")
 
 

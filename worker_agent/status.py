@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from federation.api import record as records
+from federation.api import record_patches as patches
 from federation.api.departure import requeued
 from federation.api.names import ConditionType as Kind
 from federation.core.facts import Record
@@ -130,8 +131,8 @@ def _running(job: WorkerJob, queue: str, status: Mapping[str, Any]) -> Iterator[
     else:
         text = job.held or "The workload is admitted"
         yield _condition(Kind.ADMITTED, True, Reason.ADMITTED, text)
-    yield from records.evictions_over(status)
-    yield records.pods_ready_change(status, job.admission is not None, job.pods_ready)
+    yield from patches.evictions_over(status)
+    yield patches.pods_ready_change(status, job.admission is not None, job.pods_ready)
 
 
 def _evicted(job: WorkerJob) -> Iterator[Json]:
@@ -152,7 +153,7 @@ def _left(job: WorkerJob, status: Mapping[str, Any]) -> Iterator[Json]:
     text = job.eviction.message if job.eviction else "The job was suspended"
     yield _condition(Kind.QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, text)
     yield _condition(Kind.ADMITTED, False, Reason.NO_RESERVATION, text)
-    yield records.pods_ready_change(status, False, job.pods_ready)
+    yield patches.pods_ready_change(status, False, job.pods_ready)
 
 
 def _condition(kind: Kind, true: bool, reason: Reason, text: str) -> Json:

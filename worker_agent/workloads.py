@@ -15,6 +15,7 @@ import structlog
 
 from federation.api import departure
 from federation.api import record as records
+from federation.api import record_patches as patches
 from federation.api.names import ConditionType
 from federation.core.controls import Deactivate, Readmit
 from federation.core.facts import LocalJob, Record
@@ -146,7 +147,7 @@ class Workloads:
             return later
         if "conditions" in fields:
             fields["conditions"] = departed.merged(job, record, fields["conditions"], now)
-        await self._patch(record, records.status_patch(record, **fields))
+        await self._patch(record, patches.status_patch(record, **fields))
         self._written[uid] = self._clock()
         return None
 

@@ -11,14 +11,8 @@ from typing import Any
 
 from federation.api.life import moment, wire_moment, write_checks
 from federation.api.names import ConditionType
-from federation.api.record import (
-    condition,
-    find,
-    pods_ready_change,
-    status_patch,
-    with_conditions,
-    with_own,
-)
+from federation.api.record import condition, find, with_conditions
+from federation.api.record_patches import pods_ready_change, status_patch, with_own
 from federation.core import effects as do
 from federation.core.backoff import RequeueState
 from federation.core.bookkeeping import EvictionCount, accumulated_past, counted

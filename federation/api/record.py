@@ -1,8 +1,7 @@
-"""The Workload as the record of a job: read into core facts, and the bodies that write it.
+"""The Workload as the record of a job: read into core facts, and made.
 
 A Workload is read on every watch event, so it is read from plain JSON and only as far as needed.
-Bodies are merge patches of the status; each carries the resourceVersion it was decided on, so a
-writer that is behind gets a conflict instead of overwriting.
+What changes it is `record_patches`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from federation.api.epochs import DIGITS
-from federation.api.life import moment, read_life, write_checks
+from federation.api.life import moment, read_life
 from federation.api.names import (
     DEFAULT_POD_SET,
     KUEUE_API,
@@ -20,17 +19,12 @@ from federation.api.names import (
     Label,
 )
 from federation.api.orders import move_target
-from federation.api.waiting import write_waiting
 from federation.api.workload_spec import pod_sets, shape, workload_class
-from federation.core.bookkeeping import pods_ready_condition
-from federation.core.checks import AdmissionCheckState, CheckState, synced
 from federation.core.dispatchers import NOT_NOMINATED, Nomination
-from federation.core.facts import BATCH_JOB, Binding, LocalJob, ObjectKey, Queues, Record
+from federation.core.facts import BATCH_JOB, Binding, LocalJob, ObjectKey, Record
 from federation.core.failover import OnDisconnect
 from federation.core.quantity import format_quantity, parse_resources
-from federation.core.reasons import Reason
 from federation.core.types import Admission, PodSetAssignment
-from federation.core.why import Explanation
 
 Json = dict[str, Any]
 
@@ -282,187 +276,3 @@ def _template(template: Json) -> Json:
     metadata = template.get("metadata") or {}
     kept = {key: metadata[key] for key in ("labels", "annotations") if metadata.get(key)}
     return {"metadata": kept, "spec": template["spec"]} if kept else {"spec": template["spec"]}
-
-
-def status_patch(record: Record, **fields: Any) -> Json:
-    """A merge patch of the status that loses against any change of the Workload since."""
-    return {"metadata": {"resourceVersion": str(record.version)}, "status": fields}
-
-
-def nominate_patch(record: Record, clusters: Iterable[str], now: str) -> Json:
-    """The clusters that it may be offered to, from now on."""
-    return status_patch(record, nominatedClusterNames=[*clusters], fedq={"nominatedAt": now})
-
-
-def bind_patch(
-    record: Record,
-    admission: Admission,
-    binding: Binding,
-    queues: Queues,
-    nominees: Iterable[str] = (),
-) -> Json:
-    """Quota reserved and a cluster chosen: the commit point of a dispatch.
-
-    The checks that the job needs with this admission are listed; what others said of it stands.
-    `nominees` are shown as nominated; without any that stays as it is.
-    """
-    nominated = {"nominatedClusterNames": [*nominees]} if nominees else {}
-    now, after = binding.bound_at, binding.rerun_after
-    reserved = condition(
-        ConditionType.QUOTA_RESERVED,
-        True,
-        Reason.QUOTA_RESERVED.value,
-        f"Quota reserved in ClusterQueue {admission.cluster_queue}",
-    )
-    names = queues.checks(admission)
-    states = synced(record.life.checks, names, moment(now) or 0.0)
-    offered = f"offered to {binding.cluster}"
-    states = with_own(states, queues.own_check, CheckState.PENDING, offered, now)
-    return status_patch(
-        record,
-        conditions=with_conditions(record.status, [reserved, *_outdated(record.status)], now),
-        admission=write_admission(admission),
-        admissionChecks=write_checks(record.status.get("admissionChecks") or (), states) or None,
-        fedq={
-            "cluster": binding.cluster,
-            "attempt": binding.attempt,
-            "epoch": binding.epoch,
-            "boundAt": now,
-            "policy": binding.policy.value,
-            "rerunAfter": None if after is None else int(after),
-            "message": "",
-            "pods": None,
-            "waiting": None,
-        },
-        **nominated,
-    )
-
-
-def rebind_patch(record: Record, epoch: int) -> Json:
-    """The binding goes on in a later epoch of its cluster: the commit point of an adoption."""
-    return status_patch(record, fedq={"epoch": epoch})
-
-
-def note_patch(record: Record, message: str) -> Json:
-    """What people have to know of a job that is bound."""
-    return status_patch(record, fedq={"message": message[:32768]})
-
-
-def pods_patch(record: Record, text: str) -> Json:
-    """What is wrong with the pods ('': nothing)."""
-    return status_patch(record, fedq={"pods": text})
-
-
-def _outdated(status: Mapping[str, Any]) -> list[Json]:
-    """The changes by which a reservation ends what was said before: evictions, and an admission
-    whose cluster somebody took away by hand.
-    """
-    changes = evictions_over(status)
-    if is_true(status, ConditionType.ADMITTED):
-        text = "No cluster has admitted it since its quota was reserved"
-        changes.append(condition(ConditionType.ADMITTED, False, Reason.NO_RESERVATION.value, text))
-    return changes
-
-
-def evictions_over(status: Mapping[str, Any]) -> list[Json]:
-    """The changes by which a reservation ends what an eviction before it said."""
-    changes = []
-    for kind in (ConditionType.EVICTED, ConditionType.PREEMPTED):
-        before = find(status, kind)
-        if before is not None and before["status"] == "True":
-            text = f"Previously: {before.get('message', '')}"
-            changes.append(condition(kind, False, Reason.QUOTA_RESERVED.value, text))
-    return changes
-
-
-def with_own(
-    states: Iterable[AdmissionCheckState], own: str, state: CheckState, message: str, now: str
-) -> tuple[AdmissionCheckState, ...]:
-    """The states, with what the manager says of the check that it decides itself."""
-    return tuple(
-        AdmissionCheckState(s.name, state, message, moment(now)) if s.name == own else s
-        for s in states
-    )
-
-
-def admit_patch(
-    record: Record, cluster: str, own_check: str, pods_ready: bool | None, now: str
-) -> Json:
-    """The cluster runs it, so the check that the manager decides itself is Ready.
-
-    `pods_ready` is None where nobody waits for them.
-    """
-    changes = [
-        condition(
-            ConditionType.ADMITTED,
-            True,
-            Reason.ADMITTED.value,
-            f"The workload is admitted and runs on cluster {cluster}",
-        )
-    ]
-    if pods_ready is not None:
-        changes.append(pods_ready_change(record.status, True, pods_ready))
-    said = f'The workload was admitted on "{cluster}"'
-    names = {check.name for check in record.life.checks} | ({own_check} - {""})
-    states = synced(record.life.checks, sorted(names), moment(now) or 0.0)
-    states = with_own(states, own_check, CheckState.READY, said, now)
-    return status_patch(
-        record,
-        conditions=with_conditions(record.status, changes, now),
-        admissionChecks=write_checks(record.status.get("admissionChecks") or (), states) or None,
-        clusterName=cluster,
-        nominatedClusterNames=None,
-    )
-
-
-_PODS_READY = {
-    Reason.STARTED: "All pods are ready or have succeeded",
-    Reason.RECOVERED: "All pods are ready or have succeeded again",
-    Reason.WAIT_FOR_START: "Not all pods are ready yet",
-    Reason.WAIT_FOR_RECOVERY: "Pods that were ready are not so any more",
-}
-
-
-def pods_ready_change(status: Mapping[str, Any], admitted: bool, ready: bool) -> Json:
-    """The condition PodsReady after `ready` was seen; see `pods_ready_condition`."""
-    before = find(status, ConditionType.PODS_READY)
-    known = (before["status"] == "True", before["reason"]) if before else None
-    true, reason = pods_ready_condition(admitted, ready, known)
-    return condition(ConditionType.PODS_READY, true, reason.value, _PODS_READY[reason])
-
-
-def finish_patch(
-    record: Record,
-    ended: str,
-    message: str,
-    now: str,
-    *,
-    pods_ready: bool = False,
-    pods: str | None = None,
-) -> Json:
-    """The job has ended; `ended` is Complete, Failed or FailedToStart.
-
-    With `pods_ready` the record says that its pods were, if it does not yet; `pods` is what was
-    wrong with them, None if that is not known.
-    """
-    reasons = {"Complete": Reason.SUCCEEDED, "Failed": Reason.FAILED}
-    reason = reasons.get(ended, Reason.FAILED_TO_START)
-    changes = [condition(ConditionType.FINISHED, True, reason.value, message)]
-    if pods_ready and not record.life.pods_ready:
-        changes.append(pods_ready_change(record.status, True, True))
-    told: Json = {} if pods in (None, record.pods_note) else {"fedq": {"pods": pods}}
-    conditions = with_conditions(record.status, changes, now)
-    return status_patch(record, conditions=conditions, **told)
-
-
-def waiting_patch(
-    record: Record, reason: str, message: str, now: str, why: Explanation | None = None
-) -> Json:
-    """Why the job waits, in words and, as far as there are any, in numbers."""
-    change = condition(ConditionType.QUOTA_RESERVED, False, reason, message)
-    conditions = with_conditions(record.status, [change], now)
-    known = (record.status.get("fedq") or {}).get("waiting")
-    if why is None and known is None:
-        return status_patch(record, conditions=conditions)
-    waiting = None if why is None else write_waiting(why)
-    return status_patch(record, conditions=conditions, fedq={"waiting": waiting})

@@ -19,6 +19,7 @@ from unittest import mock
 
 from federation.api import departure
 from federation.api import record as records
+from federation.api import record_patches as patches
 from federation.api.life import read_check
 from federation.api.names import Label, Mirror, Order
 from federation.core import effects as do
@@ -706,7 +707,7 @@ class World:
             raise Ended(on.BindLost())
         epoch = self.tenures.of[cluster].epoch
         binding = Binding(cluster, attempt, epoch, self._stamp(), self.setting.policy)
-        body = records.bind_patch(record, state.admission, binding, self._queues())
+        body = patches.bind_patch(record, state.admission, binding, self._queues())
         try:
             answer = self._patch_workload(record, body)
         except Refused:
@@ -762,16 +763,16 @@ class World:
         waits = self.rules.pods_ready is not None
         match effect:
             case do.SetNote(message):
-                return records.note_patch(record, message)
+                return patches.note_patch(record, message)
             case do.Rebind(epoch):
-                return records.rebind_patch(record, epoch)
+                return patches.rebind_patch(record, epoch)
             case do.Admit(cluster):
                 ready = state.pods_ready if waits else None
                 own = self._queues().own_check
-                return records.admit_patch(record, cluster, own, ready, now)
+                return patches.admit_patch(record, cluster, own, ready, now)
             case do.FinishWorkload(reason, _):
                 ready = waits and reason == "Complete"
-                return records.finish_patch(record, reason, "", now, pods_ready=ready)
+                return patches.finish_patch(record, reason, "", now, pods_ready=ready)
             case do.Evict():
                 return departure.evict_patch(record, effect, now)
             case do.Unbind():
@@ -785,7 +786,7 @@ class World:
             case do.SetPodsReady(ready):
                 return departure.pods_ready_patch(record, ready, now)
             case do.SetWaiting(reason, message):
-                return records.waiting_patch(record, reason, message, now)
+                return patches.waiting_patch(record, reason, message, now)
         raise AssertionError(effect)
 
     def _delete_job(self, local: LocalJob) -> Callable[[], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from federation.api import record as records
+from federation.api import record_patches as patches
 from federation.api.names import ConditionType
 from federation.api.workload import Workload
 from federation.core.facts import Binding, Queues, Record
@@ -79,4 +80,4 @@ class Stored:
         return found
 
     def bound(self) -> Record:
-        return self.write(records.bind_patch(self.record, ADMISSION, BINDING, QUEUES))
+        return self.write(patches.bind_patch(self.record, ADMISSION, BINDING, QUEUES))

@@ -9,6 +9,7 @@ import pytest
 
 from federation.api import departure
 from federation.api import record as records
+from federation.api import record_patches as patches
 from federation.api.life import moment
 from federation.api.names import ConditionType
 from federation.core import effects as do
@@ -35,8 +36,8 @@ def evict(reason: str, cause: str = "", **requeue: Any) -> do.Evict:
 
 def running(stored: Stored, queues: Queues = QUEUES) -> Record:
     """Bound at T1 and admitted at T2, its pods ready."""
-    record = stored.write(records.bind_patch(stored.record, ADMISSION, BINDING, queues))
-    return stored.write(records.admit_patch(record, "a", queues.own_check, True, T2))
+    record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, queues))
+    return stored.write(patches.admit_patch(record, "a", queues.own_check, True, T2))
 
 
 def told(stored: Stored, kind: ConditionType) -> tuple[str, str]:
@@ -105,7 +106,7 @@ def test_the_next_reservation_ends_it(stored: Stored) -> None:
     record = stored.write(departure.evict_patch(running(stored), evict("Preempted", "X"), T2))
     record = stored.write(departure.unbind_patch(record, do.Unbind("r", "m", evicted=True), T3))
     again = replace(BINDING, cluster="b", attempt=4, bound_at=T3)
-    record = stored.write(records.bind_patch(record, ADMISSION, again, QUEUES))
+    record = stored.write(patches.bind_patch(record, ADMISSION, again, QUEUES))
 
     assert record.binding == again
     for kind in (ConditionType.EVICTED, ConditionType.PREEMPTED):
@@ -120,7 +121,7 @@ def test_a_binding_taken_away_by_hand(stored: Stored) -> None:
     record = stored.write({"status": {"fedq": None}})
     assert (record.binding, record.admitted) == (None, False)
     again = replace(BINDING, cluster="b", attempt=4, bound_at=T3)
-    record = stored.write(records.bind_patch(record, ADMISSION, again, QUEUES))
+    record = stored.write(patches.bind_patch(record, ADMISSION, again, QUEUES))
 
     assert (record.binding, record.admitted) == (again, False)
     assert told(stored, ConditionType.ADMITTED) == ("False", "NoReservation")
@@ -178,7 +179,7 @@ def test_deactivated_while_it_waits(stored: Stored) -> None:
 
 def test_a_reservation_that_was_not_used(stored: Stored) -> None:
     """Released without an eviction: what checks have said stands."""
-    record = stored.write(records.bind_patch(stored.record, ADMISSION, BINDING, TWO))
+    record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, TWO))
     approve(stored, "budget")
     unbind = do.Unbind("Suspended", "The ClusterQueue is stopped", evicted=False)
     record = stored.write(departure.unbind_patch(stored.record, unbind, T3))
@@ -206,10 +207,10 @@ def approve(stored: Stored, name: str) -> None:
 
 def test_checks_of_others_are_kept_as_they_are(stored: Stored) -> None:
     """Bind lists what is needed, Admit says Ready of our own; neither touches another entry."""
-    stored.write(records.bind_patch(stored.record, ADMISSION, BINDING, TWO))
+    stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, TWO))
     approve(stored, "budget")
     budget = stored.obj["status"]["admissionChecks"][0]
-    record = stored.write(records.admit_patch(stored.record, "a", "check", None, T3))
+    record = stored.write(patches.admit_patch(stored.record, "a", "check", None, T3))
 
     assert stored.obj["status"]["admissionChecks"][0] == budget
     assert [check.state for check in record.life.checks] == ["Ready", "Ready"]
@@ -244,8 +245,8 @@ def test_checks_that_came_or_went(stored: Stored) -> None:
 
 def test_readiness(stored: Stored) -> None:
     """Started, waiting for recovery, recovered: the time moves with the status."""
-    record = stored.write(records.bind_patch(stored.record, ADMISSION, BINDING, QUEUES))
-    record = stored.write(records.admit_patch(record, "a", "check", False, T1))
+    record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, QUEUES))
+    record = stored.write(patches.admit_patch(record, "a", "check", False, T1))
     seen = [told(stored, ConditionType.PODS_READY)]
     for ready, now in ((True, T2), (False, T3), (True, T3)):
         record = stored.write(departure.pods_ready_patch(record, ready, now))
@@ -263,15 +264,15 @@ def test_readiness(stored: Stored) -> None:
 
 def test_the_end_says_that_the_pods_were_ready(stored: Stored) -> None:
     """A short job never gets a note of its own for that."""
-    record = stored.write(records.bind_patch(stored.record, ADMISSION, BINDING, QUEUES))
-    record = stored.write(records.admit_patch(record, "a", "check", False, T1))
-    stored.write(records.finish_patch(record, "Complete", "well done", T2, pods_ready=True))
+    record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, QUEUES))
+    record = stored.write(patches.admit_patch(record, "a", "check", False, T1))
+    stored.write(patches.finish_patch(record, "Complete", "well done", T2, pods_ready=True))
     assert told(stored, ConditionType.PODS_READY) == ("True", "Started")
     assert told(stored, ConditionType.FINISHED) == ("True", "Succeeded")
 
 
 def test_it_could_not_be_started(stored: Stored) -> None:
     """The end has that reason."""
-    record = stored.write(records.finish_patch(stored.bound(), "FailedToStart", "labels", T2))
+    record = stored.write(patches.finish_patch(stored.bound(), "FailedToStart", "labels", T2))
     assert told(stored, ConditionType.FINISHED) == ("True", "FailedToStart")
     assert (record.finished, record.finished_at) == (True, moment(T2))

@@ -9,6 +9,7 @@ import pytest
 
 from federation.api import departure
 from federation.api import record as records
+from federation.api import record_patches as patches
 from federation.api.names import ConditionType
 from federation.core import effects as do
 from federation.core.backoff import RequeueState
@@ -69,11 +70,11 @@ def test_bind(stored: Stored) -> None:
 
 def test_the_whole_way(stored: Stored) -> None:
     """Bound, admitted, finished: each accepted on top of the other; times move with the status."""
-    record = stored.write(records.admit_patch(stored.bound(), "a", "check", None, T2))
+    record = stored.write(patches.admit_patch(stored.bound(), "a", "check", None, T2))
     assert record.admitted
     assert stored.obj["status"]["clusterName"] == "a"
     assert stored.obj["status"]["admissionChecks"][0]["state"] == "Ready"
-    record = stored.write(records.finish_patch(record, "Complete", "well done", T3))
+    record = stored.write(patches.finish_patch(record, "Complete", "well done", T3))
     assert record.finished
     assert stored.condition(ConditionType.FINISHED)["reason"] == "Succeeded"
     times = {c["type"]: c["lastTransitionTime"] for c in stored.obj["status"]["conditions"]}
@@ -82,7 +83,7 @@ def test_the_whole_way(stored: Stored) -> None:
 
 def test_failed(stored: Stored) -> None:
     """The reason of the end is Kueue's word."""
-    stored.write(records.finish_patch(stored.record, "Failed", "", T1))
+    stored.write(patches.finish_patch(stored.record, "Failed", "", T1))
     assert stored.condition(ConditionType.FINISHED)["reason"] == "Failed"
 
 
@@ -99,16 +100,16 @@ def test_unbind_an_offer(stored: Stored) -> None:
 
 def test_waiting(stored: Stored) -> None:
     """The reason is written; the time moves only when the status does."""
-    record = stored.write(records.waiting_patch(stored.record, "WaitingForQuota", "0 free", T1))
+    record = stored.write(patches.waiting_patch(stored.record, "WaitingForQuota", "0 free", T1))
     assert (record.reason, record.message) == ("WaitingForQuota", "0 free")
-    record = stored.write(records.waiting_patch(record, "ExceedsMaxQuota", "never", T2))
+    record = stored.write(patches.waiting_patch(record, "ExceedsMaxQuota", "never", T2))
     condition = stored.condition(ConditionType.QUOTA_RESERVED)
     assert (condition["reason"], condition["lastTransitionTime"]) == ("ExceedsMaxQuota", T1)
 
 
 def test_a_message_of_any_length(stored: Stored) -> None:
     """It is cut to what the API accepts."""
-    record = stored.write(records.waiting_patch(stored.record, "WaitingForQuota", "x" * 40000, T1))
+    record = stored.write(patches.waiting_patch(stored.record, "WaitingForQuota", "x" * 40000, T1))
     assert len(record.message) == 32768
 
 
@@ -119,22 +120,22 @@ KINDS = ("bind", "admit", "finish", "unbind", "evict", "readmit", "target", "che
 def test_a_writer_that_is_behind_loses(stored: Stored, kind: str) -> None:
     """Every patch names the version it was decided on."""
     old = stored.record
-    stored.write(records.waiting_patch(old, "WaitingForQuota", "0 free", T1))
-    patches = {
-        "bind": records.bind_patch(old, ADMISSION, BINDING, QUEUES),
-        "admit": records.admit_patch(old, "a", "", None, T1),
-        "finish": records.finish_patch(old, "Complete", "", T1),
+    stored.write(patches.waiting_patch(old, "WaitingForQuota", "0 free", T1))
+    written = {
+        "bind": patches.bind_patch(old, ADMISSION, BINDING, QUEUES),
+        "admit": patches.admit_patch(old, "a", "", None, T1),
+        "finish": patches.finish_patch(old, "Complete", "", T1),
         "unbind": departure.unbind_patch(old, do.Unbind("r", "m", True), T1),
         "evict": departure.evict_patch(old, do.Evict("r", "m", "", RequeueState()), T1),
         "readmit": departure.readmit_patch(old, "r", "m", T1),
         "target": departure.target_patch(old, "r", "m", T1),
         "checks": departure.checks_patch(old, QUEUES, T1),
         "pods ready": departure.pods_ready_patch(old, True, T1),
-        "waiting": records.waiting_patch(old, "r", "m", T1),
+        "waiting": patches.waiting_patch(old, "r", "m", T1),
     }
     before = stored.obj
     with pytest.raises(Refused) as refused:
-        stored.write(patches[kind])
+        stored.write(written[kind])
     assert refused.value.reason == "Conflict"
     assert stored.obj == before
 

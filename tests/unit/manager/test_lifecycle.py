@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from federation.api import record as records
+from federation.api import record_patches as patches
 from federation.api.names import ConditionType, Controller, Label
 from federation.core.policies import PodsReady, Policies, Retention
 from federation.core.reasons import Reason
@@ -152,7 +153,7 @@ async def test_pods_that_were_ready() -> None:
 
 def _ready_since(world: Federation) -> list[Json]:
     """The conditions as twenty seconds later, when readiness has been noted."""
-    started = records.pods_ready_change(world.record().status, True, True)
+    started = patches.pods_ready_change(world.record().status, True, True)
     return records.with_conditions(world.record().status, [started], "2026-01-01T00:00:00Z")
 
 
