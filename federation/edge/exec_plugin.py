@@ -78,7 +78,7 @@ def _credential(out: bytes, config: ExecConfig) -> Credential:
             str(status.get("clientKeyData") or ""),
             _moment(status.get("expirationTimestamp")),
         )
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise PluginError(f"the plugin {name} printed no ExecCredential: {error}") from error
     if kind != "ExecCredential" or version != config.api_version:
         text = f"{version} {kind} instead of {config.api_version} ExecCredential"

@@ -102,7 +102,8 @@ def _directories(path: Path) -> set[Path]:
     found = set()
     for place in (path, Path(os.path.realpath(path))):
         directory = place.parent
-        while not directory.is_dir() and directory != directory.parent:
+        # not Path.is_dir: it raises where a directory may not be looked into
+        while not os.path.isdir(directory) and directory != directory.parent:
             directory = directory.parent
         found.add(directory)
     return found

@@ -96,7 +96,7 @@ def parse_untrusted(data: bytes, name: str) -> Endpoint:
         _refuse(cluster, _CLUSTER_REFUSALS, name)
     for user in users.values():
         _refuse(user, _USER_REFUSALS, name)
-    chosen = config.get("current-context")
+    chosen = _text(config, "current-context", name)
     if not chosen or chosen not in contexts:
         raise _bad(name, "has no usable current-context; set it to one of its contexts")
     context = contexts[chosen]
@@ -104,18 +104,21 @@ def parse_untrusted(data: bytes, name: str) -> Endpoint:
         cluster, user = clusters[context["cluster"]], users[context["user"]]
     except (KeyError, TypeError):
         raise _bad(
-            name, f"context {chosen!r} names a cluster or user that is missing; add it"
+            name, f"context {chosen[:_SHOWN]!r} names a cluster or user that is missing; add it"
         ) from None
     return Endpoint(
-        server=_server(cluster.get("server"), name),
+        server=_server(_text(cluster, "server", name), name),
         ca_pem=_pem(cluster, "certificate-authority-data", name),
         client_cert_pem=_pem(user, "client-certificate-data", name),
         client_key_pem=_pem(user, "client-key-data", name),
-        token=str(user.get("token") or ""),
-        tls_server_name=str(cluster.get("tls-server-name") or ""),
+        token=_token(user, name),
+        tls_server_name=_tls_name(cluster, name),
         name=name,
     )
 
+
+_SHOWN = 256
+"""Characters of what stands there that a message repeats: it goes into a status."""
 
 _CLUSTER_REFUSALS = {
     "insecure-skip-tls-verify": "put the CA into certificate-authority-data instead",
@@ -148,14 +151,23 @@ def _parse(data: bytes, name: str) -> dict[str, Any]:
     if len(data) > MAX_BYTES:
         raise _bad(name, "is larger than 1 MiB; keep only the cluster and user that are needed")
     try:
-        config = yaml.safe_load(data)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        config = yaml.load(data, _Loader)
+    except Exception as error:  # a tag with the wrong text raises whatever its constructor does
         where = getattr(error, "problem_mark", None)
         line = f" at line {where.line + 1}" if where else ""
         raise _bad(name, f"is not valid YAML{line}; write it again with kubectl") from error
     if not isinstance(config, dict):
         raise _bad(name, "is empty or not a mapping; write it again with kubectl")
     return config
+
+
+class _Loader(yaml.SafeLoader):
+    """Without aliases: a few lines of them are a text of gigabytes when it is looked at."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "an alias", None)
+        return super().compose_node(parent, index)
 
 
 def _entries(config: dict[str, Any], plural: str, key: str, name: str) -> dict[str, dict[str, Any]]:
@@ -171,18 +183,59 @@ def _entries(config: dict[str, Any], plural: str, key: str, name: str) -> dict[s
     return found
 
 
-def _server(value: object, name: str) -> str:
-    text = str(value or "")
+def _text(entry: dict[str, Any], key: str, name: str) -> str:
+    value = entry.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _bad(name, f"has a {key} that is no text; put it in quotes")
+    return value
+
+
+def _token(user: dict[str, Any], name: str) -> str:
+    """As a header can carry it; what is wrong with it is said without a part of it."""
+    token = _text(user, "token", name)
+    if not all("!" <= character <= "~" for character in token):
+        raise _bad(
+            name, "has a token with a space, a line end or a character that is not ASCII in it;"
+            " write it again without"
+        )  # fmt: skip
+    return token
+
+
+def _tls_name(cluster: dict[str, Any], name: str) -> str:
+    found = _text(cluster, "tls-server-name", name)
+    if found and not _is_host(found):
+        raise _bad(name, f"has no valid tls-server-name ({found[:_SHOWN]!r}); set it to a DNS name")
+    return found
+
+
+def _is_host(text: str) -> bool:
+    """Whether a connection can be asked for to it, as far as its spelling goes."""
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return text.isprintable() and not any(character.isspace() for character in text)
+
+
+def _server(text: str, name: str) -> str:
     try:
         url = urlsplit(text)
-        valid = bool(url.hostname) and (url.port is None or url.port > 0)
+        port = url.port is None or url.port > 0
     except ValueError:
-        valid = False
-    if not valid or url.scheme not in ("http", "https") or url.username or url.query:
-        raise _bad(name, f"has no valid server ({text!r}); set it to https://HOST:PORT")
+        raise _bad(name, "has a server that is no URL; set it to https://HOST:PORT") from None
+    if "@" in url.netloc:  # not shown: what is before it may be a password
+        raise _bad(name, "has credentials in its server; set it to https://HOST:PORT")
+    plain = text.isascii() and text.isprintable() and not url.query and not url.fragment
+    valid = port and plain and url.scheme in ("http", "https")
+    if not (valid and url.hostname and _is_host(url.hostname)):
+        shown = url._replace(query="", fragment="").geturl()[:_SHOWN]
+        raise _bad(name, f"has no valid server ({shown!r}); set it to https://HOST:PORT")
     if url.scheme == "http":
         raise ConfigError(
-            f"The kubeconfig of {name} sends credentials in the clear to {text}; use https.",
+            f"The kubeconfig of {name} sends credentials in the clear to {text[:_SHOWN]};"
+            " use https.",
             reason=ActiveReason.INSECURE_KUBE_CONFIG.value,
             cluster=name,
         )
@@ -190,11 +243,11 @@ def _server(value: object, name: str) -> str:
 
 
 def _pem(entry: dict[str, Any], key: str, name: str) -> str:
-    value = entry.get(key)
+    value = _text(entry, key, name)
     if not value:
         return ""
     try:
-        text = base64.b64decode(str(value), validate=True).decode("ascii")
+        text = base64.b64decode(value, validate=True).decode("ascii")
     except (binascii.Error, UnicodeDecodeError, ValueError):
         text = ""
     if "-----BEGIN " not in text:

@@ -88,16 +88,68 @@ def test_entries_that_are_not_current_are_checked_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "server", ["", None, "k:6443", "ftp://k", "https://", "https://k:x", "://", "https://u:p@k"]
-)
-def test_the_server_must_be_a_url(server: str | None) -> None:
-    """Empty, without scheme, without host, with a port that is none, with a password."""
+    "server",
+    ["", None, "k:6443", "ftp://k", "https://", "https://k:x", "://", "https://a..b", "https://k/\x7f",
+     "https://" + "a" * 70, "https://a b", "https://k#f", 6443],
+)  # fmt: skip
+def test_the_server_must_be_a_url(server: object) -> None:
+    """Empty, without scheme, without host, with a port that is none, with a host that cannot be."""
     config = good()
     config["clusters"][0]["cluster"]["server"] = server
 
-    with pytest.raises(ConfigError, match="no valid server") as caught:
+    with pytest.raises(ConfigError, match="server") as caught:
         parse(config)
     assert caught.value.reason == "BadKubeConfig"
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["https://u:hidden@k", "https://:hidden@k", "https://u:hidden@k:x", "ftp://k?t=hidden"],
+)
+def test_a_server_that_is_refused_shows_no_password(server: str) -> None:
+    """The sentence stands in the status of the MultiKueueCluster, for more eyes than the Secret."""
+    config = good()
+    config["clusters"][0]["cluster"]["server"] = server
+
+    with pytest.raises(ConfigError) as caught:
+        parse(config)
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "token", ["hidden\n", "hid den", "hidd\u00e9n", "hid\0den", 12345, ["hidden"]]
+)
+def test_a_token_must_fit_a_header(token: object) -> None:
+    """What would end the worker at its first request is told at once, without the token."""
+    config = good()
+    config["users"][0]["user"]["token"] = token
+
+    with pytest.raises(ConfigError, match="has a token") as caught:
+        parse(config)
+    assert caught.value.reason == "BadKubeConfig"
+    assert "hid" not in str(caught.value)
+    assert "12345" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a..b", "a" * 70, "a b", 5])
+def test_the_name_for_tls_must_be_one(name: object) -> None:
+    """It goes into the handshake."""
+    config = good()
+    config["clusters"][0]["cluster"]["tls-server-name"] = name
+
+    with pytest.raises(ConfigError, match="tls-server-name"):
+        parse(config)
+
+
+def test_a_message_is_no_longer_than_a_status_can_hold() -> None:
+    """Whatever stands in the kubeconfig."""
+    config = good()
+    config["contexts"][0]["name"] = config["current-context"] = "c" * 100_000
+    config["users"] = []
+
+    with pytest.raises(ConfigError, match="is missing") as caught:
+        parse(config)
+    assert len(str(caught.value)) < 1000
 
 
 BROKEN: dict[str, bytes] = {
@@ -107,6 +159,11 @@ BROKEN: dict[str, bytes] = {
     "not YAML": b"a: [",
     "not text": b"\xff\xfe\x00",
     "object tag": b"!!python/object/apply:os.system ['true']",
+    "a tag of a wrong text": b"a: !!bool x",
+    "a tag of no text": b"a: !!int ''",
+    "a tag of no time": b"a: !!timestamp x",
+    "aliases": b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]",
+    "context no text": yaml.safe_dump({**good(), "current-context": ["c"]}).encode(),
     "huge": b"#" * (1 << 20) + b"\n",
     "no context": yaml.safe_dump({**good(), "current-context": ""}).encode(),
     "unknown context": yaml.safe_dump({**good(), "current-context": "x"}).encode(),

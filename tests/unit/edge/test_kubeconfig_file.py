@@ -159,3 +159,10 @@ async def test_without_inotify(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
     async with watching(home / "a") as heard:
         (home / "a").write_text("something else")
         await heard.more()
+
+
+async def test_a_path_that_nobody_can_look_into(home: Path) -> None:
+    """Here a name that is too long, as well a directory without rights: the others are followed."""
+    async with watching(home / ("x" * 300) / "y" / "kc", home / "a") as heard:
+        (home / "a").write_text("new")
+        await heard.more()

@@ -292,6 +292,7 @@ async def test_the_crd_of_profiles_is_not_installed() -> None:
     [
         (("echo oh no >&2", "exit 3"), "ended with code 3: oh no"),
         (("echo hello",), "printed no ExecCredential"),
+        (("printf '[%.0s' $(seq 100000)",), "printed no ExecCredential"),
         ((credential(),), "neither a token nor a client certificate"),
         (("echo '{}'",), "instead of client.authentication.k8s.io/v1 ExecCredential"),
     ],
