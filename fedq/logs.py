@@ -9,7 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federation.edge.errors import ApiError
-from federation.edge.run_reader import LogOptions, RunMissing, container_names
+from federation.edge.run_reader import (
+    DEFAULT_CONTAINER,
+    LogOptions,
+    RunMissing,
+    container_names,
+)
 from federation.jobs.pod_text import clean, pod_state
 from fedq.runs import Reader
 
@@ -18,6 +23,8 @@ Json = dict[str, Any]
 LOOK_S = 1.0
 """While logs are followed: how often new pods are looked for."""
 LONGEST_NAME = 253
+LONGEST_LINE = 1 << 20
+"""Bytes; what is longer comes in pieces of about this: a log need not have any line ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,7 @@ def _container(pod: Json, wanted: Wanted) -> str:
         return wanted.options.container
     notes = pod["metadata"].get("annotations") or {}
     main = [str(c["name"]) for c in pod["spec"].get("containers") or ()]
-    default = notes.get("kubectl.kubernetes.io/default-container", "")
+    default = notes.get(DEFAULT_CONTAINER, "")
     return default if default in main else next(iter(main), "")
 
 
@@ -158,12 +165,19 @@ async def _tell(
 
 
 async def _lines(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Whole lines; unlike those of a watch, empty ones too."""
-    rest = b""
+    """Whole lines; unlike those of a watch, empty ones too. Each byte is looked at once."""
+    parts: list[bytes] = []
+    length = 0
     async with aclosing(chunks):
         async for chunk in chunks:
-            *whole, rest = (rest + chunk).split(b"\n")
-            for line in whole:
-                yield line
-    if rest:
-        yield rest
+            first, *rest = chunk.split(b"\n")
+            parts.append(first)
+            length += len(first)
+            for piece in rest:
+                yield b"".join(parts)
+                parts, length = [piece], len(piece)
+            if length >= LONGEST_LINE:
+                yield b"".join(parts)
+                parts, length = [], 0
+    if length:
+        yield b"".join(parts)

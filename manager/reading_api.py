@@ -14,6 +14,7 @@ and nothing but what belongs to that Job. Answers that are errors are Kubernetes
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field
@@ -37,7 +38,13 @@ from federation.edge.errors import (
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import ACCESS_REVIEWS, TOKEN_REVIEWS
-from federation.edge.run_reader import LogOptions, RunMissing, RunReader, find_run
+from federation.edge.run_reader import (
+    DEFAULT_CONTAINER,
+    LogOptions,
+    RunMissing,
+    RunReader,
+    find_run,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +52,8 @@ Json = dict[str, Any]
 
 MOST_AT_ONCE = 64
 """Requests that are served at a time, logs that are followed included."""
+MOST_OF_ONE = 16
+"""Those of one person: nobody takes all, be it with logs that are followed and never end."""
 LONGEST_TOKEN = 16_384
 
 
@@ -79,6 +88,7 @@ class Reading:
         self._leader = leader
         self._connect = connect or _client
         self._open = 0
+        self._of: Counter[str] = Counter()
 
     def app(self) -> Starlette:
         """The application to serve."""
@@ -106,16 +116,34 @@ class Reading:
 
         return answer
 
-    def _counted(self) -> _Counted:
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """One request more while it lasts."""
         if self._open >= MOST_AT_ONCE:
-            text = f"{MOST_AT_ONCE} requests are being served: try again in a while"
-            raise TooManyRequests(text, status=429, reason="TooManyRequests")
-        return _Counted(self)
+            raise _too_many(f"{MOST_AT_ONCE} requests are being served")
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+    @contextmanager
+    def _counted_of(self, user: str) -> Iterator[None]:
+        """One request more of this person while it lasts."""
+        if self._of[user] >= MOST_OF_ONE:
+            raise _too_many(f"{MOST_OF_ONE} requests of user {user} are being served")
+        self._of[user] += 1
+        try:
+            yield
+        finally:
+            self._of[user] -= 1
+            if not self._of[user]:
+                del self._of[user]
 
     async def _pods(self, request: Request, stack: AsyncExitStack) -> Response:
         reader = await self._reader(request, stack, ("pods", "log"))
         with _of_worker():
-            return _json(reader, await reader.pods())
+            return _json(reader, [_shown(pod) for pod in await reader.pods()])
 
     async def _events(self, request: Request, stack: AsyncExitStack) -> Response:
         reader = await self._reader(request, stack, ("events", ""))
@@ -142,6 +170,7 @@ class Reading:
         if leader is None:
             raise Unreachable("this manager does not lead at the moment", reason="NotLeading")
         person = await _person(leader.client, request.headers.get("authorization", ""))
+        stack.enter_context(self._counted_of(person.user))
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         await _may_read(leader.client, person, namespace, what)
         run = await find_run(leader.client, namespace, name)
@@ -152,19 +181,6 @@ class Reading:
         client.halted = lambda: "logs and events are only read"
         log.info("run.read", user=person.user, job=f"{namespace}/{name}", what="/".join(what))
         return RunReader(client, run)
-
-
-class _Counted:
-    """One request more while it lasts."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-
-    def __enter__(self) -> None:
-        self._reading._open += 1
-
-    def __exit__(self, *exc: object) -> None:
-        self._reading._open -= 1
 
 
 class _Log(StreamingResponse):
@@ -253,6 +269,27 @@ def _json(reader: RunReader, items: list[Json]) -> Response:
     run = reader.run
     told = {"cluster": run.cluster, "attempt": run.attempt, "ended": run.ended}
     return JSONResponse({"run": told, "items": items})
+
+
+def _shown(pod: Json) -> Json:
+    """What is needed to read its logs, and says why there are none. Who may `get pods/log` need not
+    be somebody who may see the environment of its containers, on a cluster that adds its own to it.
+    """
+    meta, spec = pod["metadata"], pod.get("spec") or {}
+    named = {key: meta[key] for key in ("name", "namespace", "uid", "creationTimestamp")
+             if key in meta}  # fmt: skip
+    if default := (meta.get("annotations") or {}).get(DEFAULT_CONTAINER):
+        named["annotations"] = {DEFAULT_CONTAINER: default}
+    kinds = ("initContainers", "containers")
+    return {
+        "metadata": named,
+        "spec": {kind: [{"name": c["name"]} for c in spec.get(kind) or ()] for kind in kinds},
+        "status": pod.get("status") or {},
+    }
+
+
+def _too_many(text: str) -> TooManyRequests:
+    return TooManyRequests(f"{text}: try again in a while", status=429, reason="TooManyRequests")
 
 
 def _refusal(error: ApiError) -> Response:

@@ -21,6 +21,8 @@ from federation.jobs import batch_job
 from federation.jobs.mirror import mirrored_attempt
 
 _JOB_UID = "batch.kubernetes.io/controller-uid"
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""Annotation of a pod: whose log is meant where no container is named."""
 MOST_EVENTS = 500
 
 

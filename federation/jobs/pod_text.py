@@ -6,6 +6,7 @@ are taken out, and everything has a length.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -38,6 +39,25 @@ def clean(text: object, longest: int) -> str:
             if c.isspace() or not unicodedata.category(c).startswith("C"))  # fmt: skip
     line = " ".join("".join(kept).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+_SHOWN_CONTROLS = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if code != 0x09},
+    0x7F: "\u2421",
+    **dict.fromkeys(range(0x80, 0xA0), "\ufffd"),
+}
+_COLOUR = re.compile("(\x1b\\[[0-9;:]{0,64}m)")
+
+
+def for_terminal(line: bytes) -> bytes:
+    """A line of a log as it may go to a terminal. Colours stay; what would move the cursor, change
+    the terminal or have it answer is shown as symbols.
+    """
+    parts = _COLOUR.split(line.removesuffix(b"\r").decode(errors="replace"))
+    plain = [part.translate(_SHOWN_CONTROLS) for part in parts[::2]]
+    coloured = [*parts[1::2], ""]
+    told = "".join(text + colour for text, colour in zip(plain, coloured, strict=True))
+    return (told + "\x1b[0m" if len(parts) > 1 else told).encode()
 
 
 def pod_state(pod: Mapping[str, Any]) -> PodState:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from federation.edge.run_reader import LogOptions, RunMissing, event_time
-from federation.jobs.pod_text import clean
+from federation.jobs.pod_text import clean, for_terminal
 from fedq import completion, connect, runs
 from fedq.connect import Cluster, ContextOption, KubeconfigOption, NamespaceOption
 from fedq.errors import BAD_INPUT, CommandError
@@ -125,8 +125,15 @@ def _reading(target: connect.Target, read: Any) -> None:
 
 
 def _write(line: bytes) -> None:
+    """As it is into files and pipes; a terminal would obey what other people's pods write."""
+    if _is_terminal():
+        line = for_terminal(line)
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _seconds(text: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
@@ -13,6 +14,8 @@ from federation.edge import resources as r
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from fedq import connect, runs
+from fedq import logs as fedq_logs
+from fedq.commands import logs as commands_logs
 from manager.reading_api import Reading
 from tests.fakes.kube_api import FakeKube
 from tests.unit.edge.test_run_reader import give_copy, give_event, give_job, give_pod
@@ -109,6 +112,29 @@ def test_nothing_to_read(fedq: Fedq, east: FakeKube) -> None:
     assert gone.exit_code == 1
     assert "its copy is not there" in gone.stderr
     assert fedq("events", "nothing", "-n", "team").exit_code == 1
+
+
+async def test_a_line_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not held until the memory is full."""
+    monkeypatch.setattr(fedq_logs, "LONGEST_LINE", 4)
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        for chunk in (b"ab", b"cd", b"ef\n", b"\nxy", b"\n", b"z"):
+            yield chunk
+
+    found = [line async for line in fedq_logs._lines(chunks())]
+    assert found == [b"abcd", b"ef", b"", b"xy", b"z"]
+
+
+def test_a_terminal_is_not_steered(
+    fedq: Fedq, east: FakeKube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what a pod writes; a file gets it as it is."""
+    pods(east, a=b"\x1b]0;title\x07one\rtwo \x1b[31mred\r\n")
+    assert fedq("logs", "train", "-n", "team").stdout_bytes.startswith(b"\x1b]0;title\x07one\r")
+    monkeypatch.setattr(commands_logs, "_is_terminal", lambda: True)
+    found = fedq("logs", "train", "-n", "team")
+    assert found.stdout == "␛]0;title␇one␍two \x1b[31mred\x1b[0m\n"
 
 
 def test_events(fedq: Fedq, east: FakeKube) -> None:

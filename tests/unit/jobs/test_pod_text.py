@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.jobs.pod_text import LONGEST, PodState, clean, pod_state, summary, troubled
+from federation.jobs.pod_text import (
+    LONGEST,
+    PodState,
+    clean,
+    for_terminal,
+    pod_state,
+    summary,
+    troubled,
+)
 
 Json = dict[str, Any]
 
@@ -82,3 +90,20 @@ def test_hostile_text(texts: list[tuple[str, str, str]]) -> None:
 def test_escapes_are_taken_out() -> None:
     """A message that would paint the terminal is plain text."""
     assert clean("a\x1b[31mred\x07\u202e\nb", 40) == "a[31mred b"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (b"plain\ttext \xc3\xa9", "plain\ttext é"),
+        (b"\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m\x1b[0m"),
+        (b"a\x1b[2Jb", "a␛[2Jb"),
+        (b"\x1b]52;c;ZXZpbA==\x07", "␛]52;c;ZXZpbA==␇"),
+        (b"\xc2\x9b2J\x7f", "\ufffd2J␡"),
+        (b"10%\r20%\r", "10%␍20%"),
+        (b"\xff", "\ufffd"),
+    ],
+)
+def test_what_may_go_to_a_terminal(line: bytes, shown: str) -> None:
+    """Colours, and nothing that steers it."""
+    assert for_terminal(line).decode() == shown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
@@ -17,7 +19,7 @@ from federation.edge.errors import (
 )
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
-from federation.edge.resources import TOKEN_REVIEWS, Resource
+from federation.edge.resources import PODS, TOKEN_REVIEWS, Resource
 from manager import reading_api
 from manager.reading_api import Leader, Reading
 from tests.fakes.kube_api import FakeKube
@@ -38,7 +40,7 @@ class Place:
         self.home.review = self.review
         self.asked: list[Json] = []
         self.may: set[str] = {"pods/log", "events"}
-        self.leads = True
+        self.leads, self.user = True, "ann"
         self.kubeconfigs: dict[str, bytes] = {"east": b"k"}
         self.opened: list[KubeClient] = []
         self.reading = Reading(self.leader, self.connect)
@@ -46,7 +48,12 @@ class Place:
     def review(self, resource: Resource, spec: Json) -> Json:
         if resource == TOKEN_REVIEWS:
             known = spec["token"] == "good"
-            user = {"username": "ann", "uid": "u1", "groups": ["team"], "extra": {"scopes": ["x"]}}
+            user = {
+                "username": self.user,
+                "uid": "u1",
+                "groups": ["team"],
+                "extra": {"scopes": ["x"]},
+            }
             return {"authenticated": True, "user": user} if known else {}
         self.asked.append(spec)
         told = spec["resourceAttributes"]
@@ -154,6 +161,51 @@ async def test_too_many_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(TooManyRequests):
         await place.get(f"{PAGE}/pods")
     assert place.home.log == []
+
+
+async def test_nobody_takes_all(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person with logs that never end leaves the others theirs; who has gone is not counted."""
+    monkeypatch.setattr(reading_api, "MOST_OF_ONE", 1)
+    inside, go_on = asyncio.Event(), asyncio.Event()
+    connect = place.connect
+
+    class Waits(AsyncExitStack):
+        async def __aenter__(self) -> KubeClient:  # type: ignore[override]
+            inside.set()
+            await go_on.wait()
+            return connect(b"k", "east")
+
+    place.reading._connect = lambda kubeconfig, cluster: Waits()  # type: ignore[assignment, return-value]
+    first = asyncio.create_task(place.get(f"{PAGE}/pods"))
+    await inside.wait()
+    with pytest.raises(TooManyRequests, match="of user ann"):
+        await place.get(f"{PAGE}/pods")
+    place.user = "bob"
+    second = asyncio.create_task(place.get(f"{PAGE}/pods"))
+    go_on.set()
+    assert await first == await second
+    place.user = "ann"
+    assert await place.get(f"{PAGE}/log?pod=train-a") == b"hello\n"
+    assert await place.get(f"{PAGE}/log?pod=train-a") == b"hello\n"
+    assert not place.reading._of
+
+
+async def test_the_right_to_logs_is_none_to_specs(place: Place) -> None:
+    """What a container gets as environment, and what the cluster added, is not told."""
+    owner = place.east.get(PODS, "train-a", "team")["metadata"]["ownerReferences"][0]
+    notes = {"kubectl.kubernetes.io/default-container": "main", "vault": "hidden"}
+    env = [{"name": "PASSWORD", "value": "hidden"}]
+    place.east.merge(PODS, "train-a", {
+        "metadata": {"annotations": notes},
+        "spec": {"containers": [{"name": "main", "image": "i", "env": env}]},
+    }, "team")  # fmt: skip
+    text = await place.get(f"{PAGE}/pods")
+    assert b"hidden" not in text
+    assert owner["uid"].encode() not in text
+    (pod,) = from_json(text)["items"]
+    assert pod["spec"]["containers"] == [{"name": "main"}]
+    assert pod["status"]["phase"] == "Running"
+    assert list(pod["metadata"]["annotations"]) == ["kubectl.kubernetes.io/default-container"]
 
 
 def test_the_reader_cannot_write() -> None:
