@@ -6,7 +6,6 @@ not placed where its owner may not want it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -18,6 +17,9 @@ from federation.core.quantity import QuantityError, exact_quantity
 from federation.core.scoring import NO_TRAITS, ClusterTraits
 
 T = TypeVar("T")
+MOST_NAMES = 256
+"""In one list: each is looked at for each cluster whenever a place is sought."""
+_DEAREST = 1e15
 _KEYS = (
     Option.CLUSTERS,
     Option.AVOID_CLUSTERS,
@@ -45,11 +47,11 @@ def read_rules(notes: Mapping[str, Any]) -> tuple[PlacementRules, list[str]]:
 
     selector = read(Option.CLUSTER_SELECTOR, parse_selector)
     rules = PlacementRules(
-        clusters=read(Option.CLUSTERS, _names),
-        avoid=read(Option.AVOID_CLUSTERS, _names),
+        clusters=read(Option.CLUSTERS, _few),
+        avoid=read(Option.AVOID_CLUSTERS, _few),
         selector=selector,
         selector_text=str(notes[Option.CLUSTER_SELECTOR.value]) if selector is not None else "",
-        prefer=read(Option.PREFER_CLUSTERS, _names),
+        prefer=read(Option.PREFER_CLUSTERS, _few),
         data=read(Option.DATA, _data),
         give_up_after=read(Option.GIVE_UP_AFTER, _duration),
     )
@@ -67,7 +69,7 @@ def read_traits(obj: Mapping[str, Any]) -> ClusterTraits:
             amount = float(price)
         except ValueError:
             continue
-        if name and math.isfinite(amount) and amount >= 0:
+        if name and 0 <= amount <= _DEAREST:  # beyond, sums are no numbers any more
             prices[name.strip()] = amount
     data = frozenset(_names(str(notes.get(Option.DATA.value, ""))))
     return ClusterTraits(labels, prices, data) if labels or prices or data else NO_TRAITS
@@ -77,9 +79,16 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
 
 
+def _few(text: str) -> tuple[str, ...]:
+    found = _names(text)
+    if len(found) > MOST_NAMES:
+        raise ValueError(f"it has {len(found)} entries: at most {MOST_NAMES} are read")
+    return found
+
+
 def _data(text: str) -> tuple[tuple[str, int], ...]:
     found = []
-    for entry in _names(text):
+    for entry in _few(text):
         name, equals, size = entry.partition("=")
         try:
             amount = int(exact_quantity(size)) if equals else 1

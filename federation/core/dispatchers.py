@@ -70,15 +70,19 @@ def next_round(
     them that can be reached, `hopeless` those that can never take it as they are. A round adds the
     next clusters that are usable: none is wasted on one that is away (its turn comes when it is
     back). It is over after `round_s`, or as soon as no usable nominee could take the workload at
-    any time. After the last cluster there is nothing more to do, and that is no error.
+    any time. After the last cluster there is nothing more to do, and that is no error. A time that
+    lies further ahead than a round takes is none: a clock was wrong, and nobody waits for it.
     """
-    nominees = [name for name in order if name in known.clusters]
-    batch = [name for name in order if name not in known.clusters and name in usable]
+    nominated = frozenset(known.clusters)
+    nominees = [name for name in order if name in nominated]
+    batch = [name for name in order if name not in nominated and name in usable]
     batch = batch[: settings.step]
     if not batch:
         return Round()
     hopeful = any(name in usable and name not in hopeless for name in nominees)
-    over = now if known.since is None else known.since + settings.round_s
+    over = now
+    if known.since is not None and known.since <= now + settings.round_s:
+        over = known.since + settings.round_s
     if nominees and hopeful and now < over:
         return Round(at=over)
     return Round(nominate=(*nominees, *batch))

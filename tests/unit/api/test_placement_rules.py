@@ -96,6 +96,10 @@ def test_all_annotations() -> None:
         ("fedq.io/data", "images=big"),
         ("fedq.io/data", "=5"),
         ("fedq.io/data", "images=0"),
+        *(
+            (f"fedq.io/{key}", ",".join(map(str, range(257))))
+            for key in ("data", "clusters", "avoid-clusters", "prefer-clusters")
+        ),
     ],
 )
 def test_what_cannot_be_understood(key: str, value: str) -> None:
@@ -123,7 +127,8 @@ def test_the_nearest_word_counts() -> None:
 def test_traits_of_a_cluster() -> None:
     """Entries that make no sense are left out: the others count."""
     notes = {
-        "fedq.io/cost-per-hour": "a100=3.5, spot/cpu=0.02, bad, worse=x, least=-1, most=inf",
+        "fedq.io/cost-per-hour": "a100=3.5, spot/cpu=0.02, bad, worse=x, least=-1, most=inf,"
+        " much=1e300, nan=nan",
         "fedq.io/data": "images, texts",
     }
     found = read_traits({"metadata": {"labels": {"tier": "gold"}, "annotations": notes}})
