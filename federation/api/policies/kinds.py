@@ -186,9 +186,9 @@ def _add(path: Path, value: str) -> str:
 
 _WATCH = ("get", "list", "watch")
 _VERBS = {
-    "fedq-manager": (*_WATCH, "patch", "update", "delete"),
+    "fedq-manager": (*_WATCH, "patch", "delete"),
     "fedq-mirror": (*_WATCH, "create", "delete", "patch"),
-    "fedq-agent": (*_WATCH, "patch", "update", "delete"),
+    "fedq-agent": (*_WATCH, "patch", "delete"),
 }
 
 
@@ -203,7 +203,7 @@ def roles(account: str) -> Documents:
     for group, plurals in sorted(by_group.items()):
         found.append(_rule(group, plurals, _VERBS[account]))
         if account != "fedq-mirror":
-            found.append(_rule(group, [f"{p}/status" for p in plurals], ("get", "patch", "update")))
+            found.append(_rule(group, [f"{p}/status" for p in plurals], ("patch",)))
             found.append(_rule(group, [f"{p}/finalizers" for p in plurals], ("update",)))
     name, group = f"{account}-kinds", "rbac.authorization.k8s.io"
     head = {"apiVersion": f"{group}/v1", "metadata": {"name": name}}
