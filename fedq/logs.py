@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,10 @@ Json = dict[str, Any]
 
 LOOK_S = 1.0
 """While logs are followed: how often new pods are looked for."""
+BROKEN_LOOKS = 3
+"""For so many looks a container has to run after its log was closed: what ends is told as ended
+within that time.
+"""
 LONGEST_NAME = 253
 LONGEST_LINE = 1 << 20
 """Bytes; what is longer comes in pieces of about this: a log need not have any line ends."""
@@ -115,11 +120,28 @@ def _started(pod: Json, container: str) -> bool:
     return (status.get("phase") or "Pending") != "Pending"
 
 
+@dataclass(slots=True)
+class _Stream:
+    """A log that is followed: when (by the loop's clock) it said something last, whether it may be
+    opened again, and for how many looks it has been closed although its container runs.
+    """
+
+    task: asyncio.Task[None] | None = None
+    heard: float = 0.0
+    final: bool = False
+    looks: int = 0
+
+    def broken(self, *, running: bool) -> bool:
+        """Whether it broke off: an end that is followed by that of its container is none."""
+        closed = self.task is not None and self.task.done() and not self.final
+        self.looks = self.looks + 1 if closed and running else 0
+        return self.looks >= BROKEN_LOOKS
+
+
 async def _follow(reader: Reader, wanted: Wanted, telling: Telling) -> None:
     """Also pods that come later, until the run has ended or its copy is gone."""
-    begun: set[Source] = set()
+    streams: dict[Source, _Stream] = {}
     async with asyncio.TaskGroup() as tasks:
-        open_: set[asyncio.Task[None]] = set()
         while True:
             try:
                 pods = await reader.pods()
@@ -132,18 +154,44 @@ async def _follow(reader: Reader, wanted: Wanted, telling: Telling) -> None:
                     return
                 await asyncio.sleep(LOOK_S)  # the server is away: nothing tells when it is back
                 continue
-            mine = [pod for pod in pods if wanted.pod in ("", pod["metadata"]["name"])]
-            sources = _sources(mine, wanted, telling)
+            mine = {p["metadata"]["name"]: p for p in pods if _meant(p, wanted)}
+            sources = _sources(list(mine.values()), wanted, telling)
+            many = len(pods) > 1 or len(sources) > 1
             for source in sources:
-                if source not in begun:
-                    begun.add(source)
-                    many = len(pods) > 1 or len(sources) > 1
-                    work = _tell(reader, *source, wanted, telling, many=many)
-                    open_.add(tasks.create_task(work))
-            open_ = {task for task in open_ if not task.done()}
-            if not open_ and mine and all(_over(pod) for pod in mine):
+                stream = streams.setdefault(source, _Stream())
+                running = _running(mine[source[0]], source[1])
+                again = stream.broken(running=running)
+                if again or stream.task is None:
+                    ask = _rest_of(wanted, stream, source, telling) if again else wanted
+                    work = _tell(reader, *source, ask, telling, many=many, stream=stream)
+                    stream.looks, stream.task = 0, tasks.create_task(work)
+            begun = [stream.task for stream in streams.values() if stream.task is not None]
+            open_ = [task for task in begun if not task.done()]
+            if not open_ and mine and all(map(_over, mine.values())):
                 return
             await asyncio.wait(open_, timeout=LOOK_S) if open_ else await asyncio.sleep(LOOK_S)
+
+
+def _meant(pod: Json, wanted: Wanted) -> bool:
+    return wanted.pod in ("", pod["metadata"]["name"])
+
+
+def _rest_of(wanted: Wanted, stream: _Stream, source: Source, telling: Telling) -> Wanted:
+    """What has been said since a log broke off, to the second."""
+    pod, container = source
+    telling.once(
+        f"the log of pod {pod}, container {container}, broke off: it goes on, and some of its lines"
+        " may be told twice"
+    )
+    since = math.ceil(asyncio.get_running_loop().time() - stream.heard) + 1
+    return replace(wanted, options=replace(wanted.options, tail=None, since=since))
+
+
+def _running(pod: Json, container: str) -> bool:
+    status = pod.get("status") or {}
+    kinds = ("initContainerStatuses", "containerStatuses")
+    found = (entry for kind in kinds for entry in status.get(kind) or ())
+    return any(c.get("name") == container and "running" in (c.get("state") or {}) for c in found)
 
 
 def _over(pod: Json) -> bool:
@@ -151,16 +199,21 @@ def _over(pod: Json) -> bool:
 
 
 async def _tell(
-    reader: Reader, pod: str, container: str, wanted: Wanted, telling: Telling, *, many: bool
-) -> None:
+    reader: Reader, pod: str, container: str, wanted: Wanted, telling: Telling,
+    *, many: bool, stream: _Stream | None = None,
+) -> None:  # fmt: skip
     prefix = f"[{clean(pod, LONGEST_NAME)}/{clean(container, LONGEST_NAME)}] " if many else ""
     options = replace(wanted.options, container=container)
+    stream, clock = stream or _Stream(), asyncio.get_running_loop().time
+    stream.heard, stream.final = clock(), options.previous
     try:
         async with aclosing(_lines(reader.log(pod, options))) as found:
             async for line in found:
+                stream.heard = clock()
                 telling.count += 1
                 telling.line(prefix.encode() + line)
     except (ApiError, RunMissing) as error:
+        stream.final = stream.final or not getattr(error, "retryable", False)
         telling.once(f"pod {pod}, container {container}: {error}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator
@@ -11,8 +12,10 @@ import httpx
 import pytest
 
 from federation.edge import resources as r
+from federation.edge.errors import Forbidden, Unreachable
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
+from federation.edge.run_reader import LogOptions, Run
 from fedq import connect, runs
 from fedq import logs as fedq_logs
 from fedq.commands import logs as commands_logs
@@ -124,6 +127,67 @@ async def test_a_line_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None
 
     found = [line async for line in fedq_logs._lines(chunks())]
     assert found == [b"abcd", b"ef", b"", b"xy", b"z"]
+
+
+class Breaking:
+    """A run whose logs break off once; its pod runs until all is told, for 20 looks at most."""
+
+    run = Run("team", "train", "uid-1", "east", 2)
+
+    def __init__(self, first: Exception | None) -> None:
+        self._first, self.asked = first, list[LogOptions]()
+        self.done, self.looks = False, 0
+
+    async def pods(self) -> list[Json]:
+        self.looks += 1
+        self.done = self.done or self.looks > 20
+        state: Json = {"terminated": {}} if self.done else {"running": {}}
+        status = {"phase": "Succeeded" if self.done else "Running",
+                  "containerStatuses": [{"name": "main", "state": state}]}  # fmt: skip
+        spec = {"containers": [{"name": "main"}]}
+        return [{"metadata": {"name": "train-a"}, "spec": spec, "status": status}]
+
+    async def events(self) -> list[Json]:
+        return []
+
+    async def log(self, pod: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
+        self.asked.append(options)
+        if len(self.asked) == 1:
+            yield b"one\n"
+            if self._first is not None:
+                raise self._first
+            return
+        yield b"two\n"
+        self.done = True
+
+
+@pytest.mark.parametrize("first", [None, Unreachable("gone")])
+async def test_a_log_that_breaks_off_is_followed_on(
+    first: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manager or the API server starts anew while the pod runs: what it says then is told."""
+    monkeypatch.setattr(fedq_logs, "LOOK_S", 0.001)
+    reader, lines, remarks = Breaking(first), list[bytes](), list[str]()
+    wanted = fedq_logs.Wanted(options=LogOptions(follow=True, tail=5))
+    async with asyncio.timeout(10):
+        await fedq_logs.tell_logs(reader, wanted, fedq_logs.Telling(lines.append, remarks.append))
+    assert lines == [b"one", b"two"]
+    assert [(o.tail, o.since) for o in reader.asked] == [(5, None), (None, 2)]
+    assert any("broke off" in remark for remark in remarks)
+
+
+async def test_a_log_that_may_not_be_read_is_asked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long its pod runs."""
+    monkeypatch.setattr(fedq_logs, "LOOK_S", 0.001)
+    reader, lines, remarks = Breaking(Forbidden("no")), list[bytes](), list[str]()
+    telling = fedq_logs.Telling(lines.append, remarks.append)
+    wanted = fedq_logs.Wanted(options=LogOptions(follow=True))
+    async with asyncio.timeout(10):
+        await fedq_logs.tell_logs(reader, wanted, telling)
+    assert reader.looks > 20
+    assert len(reader.asked) == 1
 
 
 def test_a_terminal_is_not_steered(
