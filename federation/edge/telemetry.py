@@ -8,11 +8,16 @@ import sys
 
 import structlog
 
+# Without the variables of the frames: tokens and kubeconfigs are among them.
+_tracebacks = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
+
 
 def configure_logging(level: str) -> None:
     """Set up structlog for a program; called once, by its main."""
     renderer: structlog.types.Processor = (
-        structlog.dev.ConsoleRenderer()
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         if sys.stderr.isatty()
         else structlog.processors.JSONRenderer()
     )
@@ -21,9 +26,7 @@ def configure_logging(level: str) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.dict_tracebacks
-            if not sys.stderr.isatty()
-            else structlog.processors.StackInfoRenderer(),
+            _tracebacks if not sys.stderr.isatty() else structlog.processors.StackInfoRenderer(),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
