@@ -20,7 +20,7 @@ class ClusterSpec:
     """
 
     name: str
-    kubeconfig: bytes
+    kubeconfig: bytes = field(repr=False)
     origin: str
     identity: str = ""
     external: tuple[Row, ...] | None = None

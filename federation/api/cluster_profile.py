@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
@@ -40,9 +40,9 @@ class Access:
 class Credential:
     """What a plugin returned. `expires` is in seconds since the epoch; None: not known."""
 
-    token: str = ""
+    token: str = field(default="", repr=False)
     client_cert_pem: str = ""
-    client_key_pem: str = ""
+    client_key_pem: str = field(default="", repr=False)
     expires: float | None = None
 
 

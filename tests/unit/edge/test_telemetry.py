@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from federation.api.cluster_profile import Credential
 from federation.edge.telemetry import configure_logging
+from manager.protocol import ClusterSpec
 
 
 class Screen(io.StringIO):
@@ -49,3 +51,12 @@ def test_a_crash_is_logged_without_what_variables_held(
     assert "ValueError" in screen.getvalue()
     assert "crash" in screen.getvalue()
     assert "hidden" not in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [ClusterSpec("east", b"hidden", "o"), Credential(token="hidden", client_key_pem="hidden")],
+)
+def test_secrets_do_not_print(value: object) -> None:
+    """Wherever an error or a log names what it was about."""
+    assert "hidden" not in repr(value)
