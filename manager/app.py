@@ -28,6 +28,7 @@ from federation.edge.services import guard
 from federation.edge.web import counted
 from federation.jobs.kinds.kind import JobKind, Kinds
 from federation.jobs.kinds.registry import BATCH_ONLY
+from manager.automated_quotas import AutomatedQuotas
 from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.dispatcher import CYCLES_AHEAD, REACTIVATION_S, Dispatcher
@@ -101,6 +102,9 @@ class Manager:
         health = QueueHealth(self.catalog, self.clusters)
         self.controller.inactive = health.inactive
         self._status = QueueStatus(client, self.controller, health)
+        self._quotas = AutomatedQuotas(self.controller, self.clusters, self._catalog_changed)
+        self.controller.adjusted = self._quotas.adjusted
+        self._status.quota_condition = self._quotas.condition
         self._catalog_dirty = asyncio.Event()
         self._jobs, self._workloads = _informers(client, self.controller)
         self._others = KindInformers(client, kinds, self._on_jobs, select=_QUEUED)
@@ -146,6 +150,7 @@ class Manager:
                     "drain": self.drain.run(),
                     "queue-status": self._status.run(),
                     "catalog": self._follow_catalog(),
+                    "quotas": self._quotas.run(),
                 }
                 for name, service in services.items():
                     tasks.create_task(self._guard(service, name), name=name)

@@ -70,6 +70,14 @@ class Check:
     obj: Json = field(default_factory=dict, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A MultiKueueConfig: clusters in order, whether quotas are the sums over them."""
+
+    clusters: tuple[str, ...]
+    automated: bool = False
+
+
 class Clusters:
     """Starts and stops the link of each MultiKueueCluster and reports its condition Active."""
 
@@ -106,9 +114,7 @@ class Clusters:
         self._dirty.set()  # what is there at start is looked at, be it nothing
         changed, rules_changed = self._changed, self._rules_changed
         self._objects: Store[Json] = Store(_keep, changed)
-        self._configs: Store[list[str]] = Store(
-            lambda obj: list(obj["spec"]["clusters"]), rules_changed
-        )
+        self._configs: Store[Config] = Store(_config, rules_changed)
         self._checks: Store[Check] = Store(_check, rules_changed)
         self._kubeconfigs = KubeConfigs(client, sources or Sources(), self._wake, watcher.clock)
         self.informers = [
@@ -263,10 +269,26 @@ class Clusters:
         """The clusters of MultiKueue's check, in order; or what is wrong."""
         if check.problem:
             return check.problem
-        clusters = self._configs.items.get(("", check.parameters))
-        if clusters is None:
+        config = self._configs.items.get(("", check.parameters))
+        if config is None:
             return f"MultiKueueConfig {check.parameters} does not exist: create it"
-        return clusters
+        return list(config.clusters)
+
+    def automated_for(self, checks: tuple[str, ...]) -> list[str] | None:
+        """Clusters whose quota a queue with these checks has by their MultiKueueConfig; None if its
+        quota is its own.
+        """
+        name = self.multikueue_check(checks)
+        found = self._checks.items["", name] if name else None
+        if found is None or found.problem:
+            return None
+        config = self._configs.items.get(("", found.parameters))
+        return list(config.clusters) if config is not None and config.automated else None
+
+    def usable(self, name: str) -> bool:
+        """Whether a cluster can be worked with, cordoned or not."""
+        obj = self._objects.items.get(("", name))
+        return obj is not None and self._health(name, obj).ok
 
     def check(self, name: str) -> Check | None:
         """An AdmissionCheck. Whether MultiKueue's are active is known here."""
@@ -391,6 +413,11 @@ async def _until_cancelled(link: ClusterLink) -> None:
 
 def _keep(obj: Json) -> Json:
     return obj
+
+
+def _config(obj: Json) -> Config:
+    spec = obj["spec"]
+    return Config(tuple(spec["clusters"]), spec.get("quotaManagement") == "Automated")
 
 
 def _check(obj: Json) -> Check:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from federation.core.policies import Policies
 from federation.core.reasons import Reason
 from federation.core.scheduler import Scheduler
 from federation.core.stay import LifeRules
+from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
@@ -82,6 +84,8 @@ class Controller:
         self.run_effects: RunEffects | None = None
         self.on_quota: Callable[[], None] = lambda: None
         self.inactive: Callable[[], dict[str, str]] = dict
+        self.adjusted: Callable[[Mapping[str, ClusterQueue]], Mapping[str, ClusterQueue]] = dict
+        """The ClusterQueues with the quota that counts."""
         self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
         self.on_moved: Callable[[str, JobState, JobState], None] = lambda uid, before, after: None
         self.fetch: Callable[[LocalJob], Coroutine[Any, Any, Json | None]]
@@ -236,7 +240,9 @@ class Controller:
         """Queue objects changed: the scheduler takes them over, and the queue of every waiting job
         is looked at.
         """
-        self.scheduler.configure(self.views.world(self.inactive()), time.time())
+        world = self.views.world(self.inactive())
+        world = replace(world, queues=self.adjusted(world.queues))
+        self.scheduler.configure(world, time.time())
         for uid, state in self.states.items():
             if (held := self.views.holder(uid, state)) is not None:
                 self.scheduler.hold(held)  # its queues may say otherwise about preemption

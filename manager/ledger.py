@@ -146,6 +146,18 @@ class Ledger:
         if entry is not None:
             self._entries[uid] = entry
 
+    def nominal(self, local_queues: Iterable[tuple[str, str]]) -> Usage:
+        """The nominal quota of the queues that these LocalQueues (namespace, name) lead to there,
+        each counted once.
+        """
+        found = {self._local_queues[key]: None for key in local_queues if key in self._local_queues}
+        total: Usage = {}
+        for name in found:
+            if (queue := self._queues.get(name)) is not None:
+                for flavor, amount in queue.amounts.items():
+                    total[flavor] = total.get(flavor, 0) + amount.nominal
+        return total
+
     def offer(self, uid: str, choice: Choice) -> None:
         """An offer is about to be made."""
         self._put(uid, _Entry(choice.queue, choice.usage))

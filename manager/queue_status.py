@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import structlog
@@ -64,6 +65,8 @@ class QueueStatus:
     def __init__(self, client: KubeClient, controller: Controller, health: QueueHealth) -> None:
         self._client, self._controller, self._health = client, controller, health
         self._catalog = controller.catalog
+        self.quota_condition: Callable[[str], Json | None] = lambda queue: None
+        """What there is to say of the quota of a ClusterQueue."""
         self._written: dict[tuple[str, Key], Json] = {}
         self._shown: dict[tuple[str, Key], Json] = {}
         self._catalog.on_removed = self._forget
@@ -119,12 +122,14 @@ class QueueStatus:
     def _cluster_queue(self, queue: ClusterQueue, count: _Count, tree: QuotaTree) -> Json:
         problem = self._health.cluster_queue(queue, tree)
         node = tree.queues.get(queue.name)
-        body = {
+        body: Json = {
             **_numbers(count),
             "flavorsReservation": _flavors(count.reserved, queue, node),
             "flavorsUsage": _flavors(count.used, queue, node),
             "conditions": [_active(problem, "Can admit new workloads")],
         }
+        if (told := self.quota_condition(queue.name)) is not None:
+            body["conditions"].append(told)
         return body | _fair_sharing(node, tree) if self._fair else body
 
     def _local_queue(self, key: Key, local: LocalQueue, count: _Count) -> Json:

@@ -24,10 +24,10 @@ class Item(NamedTuple):
 
 _C, _M, _I = "unit/core/test_", "unit/manager/test_", "integration/test_"
 _J, _E, _A = "unit/jobs/test_", "unit/edge/test_", "unit/worker_agent/test_"
+_K, _Q = "unit/jobs/kinds/test_", "unit/manager/test_automated_quotas.py::"
 
 ONE_OFFER = "a job is offered to one cluster at a time: there are no losers"
 NO_GATES = "the preemption plan is made once, for one cluster, so no gates are needed"
-KINDS = "kinds of jobs other than batch/Job"
 ELASTIC = "workload slices of elastic jobs are not synchronised"
 
 CHECKLIST: tuple[Item, ...] = (
@@ -56,7 +56,7 @@ CHECKLIST: tuple[Item, ...] = (
         (f"{_M}manager.py::test_a_workload_that_lost_its_owner",),
         apart="a Workload without an owner is nobody's job: left alone instead of rejected",
     ),
-    Item(6, "an owner of an unknown kind", missing=KINDS),
+    Item(6, "an owner of an unknown kind", apart="only kinds that are known are watched"),
     Item(
         7,
         "an owner that another controller manages",
@@ -294,7 +294,15 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_M}kubeconfigs.py::test_the_condition_of_the_admission_check",
         ),
     ),
-    Item(60, "quota of the manager from that of the workers", missing="automated quotas"),
+    Item(
+        60,
+        "quota of the manager from that of the workers",
+        (
+            f"{_C}automated_quota.py::test_clusters_add_up",
+            f"{_C}automated_quota.py::test_flavors_count_by_name",
+            f"{_Q}test_a_cluster_that_is_away_counts_with_what_is_bound_there",
+        ),
+    ),
     Item(
         61, "first rounds with 1, 2, 3, 15 workers", (f"{_C}dispatchers.py::test_the_first_round",)
     ),
@@ -319,20 +327,41 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_J}mirror.py::test_golden",
             f"{_J}batch_job.py::test_merge_status",
             f"{_J}batch_job.py::test_a_job_that_runs_here",
+            f"{_K}table.py::test_a_copy_is_suspended_and_has_no_manager",
+            f"{_K}table.py::test_the_whole_status_comes_back",
+            f"{_K}table.py::test_on_the_management_cluster",
         ),
-        missing=KINDS,
     ),
-    Item(69, "pods keep SchedulingGated", missing=KINDS),
-    Item(70, "LeaderWorkerSet: index and limit", missing=KINDS),
+    Item(
+        69,
+        "pods keep SchedulingGated",
+        (f"{_K}pods.py::test_status_of_each_comes_back_and_is_reset",),
+    ),
+    Item(
+        70,
+        "LeaderWorkerSet: index and limit",
+        (f"{_K}scaled.py::test_at_home",),
+        "it is one workload as a whole here",
+    ),
     Item(71, "elastic Jobs", missing=ELASTIC),
     Item(72, "elastic RayClusters", missing=ELASTIC),
-    Item(73, "kinds by configuration", missing=KINDS),
+    Item(
+        73,
+        "kinds by configuration",
+        (f"{_I}kinds.py::test_a_kind_by_configuration_is_picked_up_when_its_crd_appears",),
+    ),
     # Integration
     Item(
         74,
         "each kind runs and finishes",
-        (f"{_I}dispatch.py::test_a_job_runs_on_a_worker_and_comes_back",),
-        missing=KINDS,
+        (
+            f"{_I}dispatch.py::test_a_job_runs_on_a_worker_and_comes_back",
+            f"{_I}kinds.py::test_a_job_set_runs_on_a_worker_and_comes_back",
+            f"{_I}kinds.py::test_a_group_of_pods_runs_on_one_worker",
+            f"{_I}kinds.py::test_a_py_torch_job_runs_and_fails",
+            f"{_I}kinds.py::test_a_stateful_set_runs_as_a_whole_on_a_worker",
+        ),
+        missing="the other kinds on real servers",
     ),
     Item(
         75,
@@ -400,7 +429,7 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_M}lifecycle.py::test_checks_of_others_come_before_the_offer",
         ),
     ),
-    Item(87, "pod groups wait for further checks", missing=KINDS),
+    Item(87, "pod groups wait for further checks", missing="a test of checks with pod groups"),
     Item(
         88,
         "the incremental dispatcher",
@@ -434,8 +463,10 @@ CHECKLIST: tuple[Item, ...] = (
     Item(
         95,
         "the priority goes along",
-        (f"{_J}mirror.py::test_golden",),
-        missing="a priority that is changed while the copy runs",
+        (
+            f"{_J}mirror.py::test_golden",
+            f"{_M}edited.py::test_the_priority_of_a_job_on_a_cluster",
+        ),
     ),
     Item(96, "gates of clusters are independent", apart=NO_GATES),
     Item(
@@ -483,7 +514,7 @@ CHECKLIST: tuple[Item, ...] = (
         "the client goes with the object",
         (f"{_M}clusters.py::test_a_cluster_is_taken_out_of_the_federation",),
     ),
-    Item(109, "automated quota is switched on and off", missing="automated quotas"),
+    Item(109, "automated quota is switched on and off", (f"{_Q}test_it_is_switched_on_and_off",)),
     Item(
         110,
         "ClusterProfile, also when it is switched off",
@@ -493,15 +524,18 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_M}kubeconfigs.py::test_a_plugin_that_is_not_installed",
         ),
     ),
-    Item(111, "only kinds that are switched on are watched", missing=KINDS),
-    Item(112, "RayService: config pushed live", missing=KINDS),
+    Item(111, "only kinds that are switched on are watched", missing="switches for kinds"),
+    Item(112, "RayService: config pushed live", missing="edits of other kinds while they run"),
     Item(113, "owner references are dropped", (f"{_J}mirror.py::test_golden",)),
     # End to end
     Item(
         114,
         "every kind, whole, on one worker",
-        (f"{_I}dispatch.py::test_a_job_runs_on_a_worker_and_comes_back",),
-        missing=KINDS,
+        (
+            f"{_I}dispatch.py::test_a_job_runs_on_a_worker_and_comes_back",
+            f"{_I}kinds.py::test_a_group_of_pods_runs_on_one_worker",
+        ),
+        missing="with the controllers of the other kinds",
     ),
     Item(
         115,
@@ -516,14 +550,21 @@ CHECKLIST: tuple[Item, ...] = (
         "evicted on the worker: done again",
         (f"{_I}agent_controls.py::test_a_copy_in_a_drained_queue",),
     ),
-    Item(117, "the priority is changed", missing="a priority that is changed while the copy runs"),
+    Item(
+        117,
+        "the priority is changed",
+        (
+            f"{_M}edited.py::test_the_priority_of_a_waiting_job",
+            f"{_M}edited.py::test_the_priority_of_a_job_on_a_cluster",
+        ),
+    ),
     Item(
         118,
         "roles are shared",
         (f"{_I}dispatch.py::test_a_worker_local_job_is_admitted_by_the_agent",),
         missing="a manager that is its own worker",
     ),
-    Item(119, "quotas are added up", missing="automated quotas"),
+    Item(119, "quotas are added up", (f"{_Q}test_the_sum_of_what_clusters_report",)),
     Item(
         120,
         "topology and devices",

@@ -222,7 +222,7 @@ class Gate(StrEnum):
 
 
 class ConditionType(StrEnum):
-    """Condition types of a Workload, and `Active` of everything else."""
+    """Condition types of a Workload; `Active` and the last one are those of other objects."""
 
     ACTIVE = "Active"
     QUOTA_RESERVED = "QuotaReserved"
@@ -234,6 +234,7 @@ class ConditionType(StrEnum):
     FINISHED = "Finished"
     DEACTIVATION_TARGET = "DeactivationTarget"
     BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
+    MULTIKUEUE_MANAGER_QUOTA_AUTOMATION = "MultiKueueManagerQuotaAutomation"
 
 
 class ActiveReason(StrEnum):
