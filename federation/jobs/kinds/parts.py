@@ -83,8 +83,10 @@ def replaced(before: Json, after: Json) -> Json:
 def put_back(now: Json, parts: Mapping[str, Any]) -> Json:
     """The template with what `replaced` found as it was."""
     found = template.put_back(now, parts)
-    for part in parts.get(_ABSENT) or ():
-        if part in _PARTS and not found.get(part):
+    said = parts.get(_ABSENT)
+    absent = said if isinstance(said, list) else []
+    for part in _PARTS:
+        if part in absent and not found.get(part):
             found.pop(part, None)
     return found
 

@@ -102,7 +102,7 @@ def _noted(obj: Mapping[str, Any]) -> list[tuple[Place, int]]:
     text = (obj["metadata"].get("annotations") or {}).get(Mirror.REPLICAS.value, "")
     try:
         found = [(tuple(place), value) for place, value in json.loads(text)]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return []
     return [(place, value) for place, value in found if _fits(obj, place, value)]
 
@@ -111,7 +111,7 @@ def _fits(obj: Mapping[str, Any], place: Place, value: Any) -> bool:
     """Whether there is a number at that place."""
     at: Any = obj
     for key in place:
-        inside = isinstance(at, dict) and key in at
+        inside = isinstance(at, dict) and isinstance(key, str) and key in at
         listed = isinstance(at, list) and isinstance(key, int) and 0 <= key < len(at)
         if not (inside or listed):
             return False

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from federation.api.kinds.paths import first, mapping, number, put
+from federation.core.quantity import exact_quantity
 from federation.jobs.containers import PodDefaults
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
@@ -19,6 +20,8 @@ from federation.jobs.kinds.shape import shaped
 Json = dict[str, Any]
 
 LEAST_OVERHEAD_MIB = 384
+_MOST_DIGITS = 19
+"""Of an amount: beyond it none fits 64 bits."""
 _FIELDS = (
     ("metadata", "labels", "labels"),
     ("metadata", "annotations", "annotations"),
@@ -72,6 +75,11 @@ class SparkApplication(GenericKind):
                     return (
                         f"spec.{name}.{field} is {role[field]!r}: it takes an amount as 512m or 4g"
                     )
+        if factor := obj["spec"].get("memoryOverheadFactor"):
+            try:
+                exact_quantity(str(factor))
+            except ValueError as error:
+                return f"spec.memoryOverheadFactor: {error}"
         return super().problem(obj, defaults)
 
 
@@ -91,8 +99,8 @@ def _requests(role: Json, factor: Any) -> Json:
     memory = _mib(str(role.get("memory") or "1g")) or Fraction(0)
     said = _mib(str(role.get("memoryOverhead") or "0"))
     share = Fraction(1, 10)
-    with suppress(ValueError, ZeroDivisionError):
-        share = Fraction(str(factor)) if factor else share
+    with suppress(ValueError):  # told in `problem`
+        share = exact_quantity(str(factor)) if factor else share
     overhead = said or max(memory * share, Fraction(LEAST_OVERHEAD_MIB))
     requests["memory"] = f"{int(memory + overhead)}Mi"
     if gpu := mapping(role, ("gpu",)):
@@ -105,6 +113,6 @@ def _mib(text: str) -> Fraction | None:
     digits = text.strip().lower().removesuffix("ib").removesuffix("b")
     unit = digits[-1:] if digits[-1:].isalpha() else ""
     number_ = digits.removesuffix(unit)
-    if unit not in _MIB or not number_.isdecimal():
+    if unit not in _MIB or not number_.isdecimal() or len(number_) > _MOST_DIGITS:
         return None
     return int(number_) * _MIB[unit]

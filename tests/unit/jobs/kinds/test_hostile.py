@@ -1,0 +1,118 @@
+"""What no schema checks and no controller would write: it is told, and breaks nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from federation.core.types import PodSet
+from federation.jobs import token
+from federation.jobs.kinds.pod_groups import group_of
+from federation.jobs.kinds.registry import KINDS
+from tests.unit.jobs.kinds import test_scaled
+from tests.unit.jobs.kinds.samples import sample, template
+
+Json = dict[str, Any]
+MANAGER = "kueue.x-k8s.io/multikueue"
+NOTE = "fedq.io/admission"
+DEEP = "[" * 200_000
+
+
+def row(kind: str) -> Any:
+    return next(k.row for k in KINDS if k.kind == kind and hasattr(k, "row"))
+
+
+def wrapped(pod: Json, **component: Any) -> Json:
+    """An AppWrapper around a Pod: the API server takes anything inside."""
+    inner = {"apiVersion": "v1", "kind": "Pod", **pod}
+    spec = {"managedBy": MANAGER, "suspend": True, "components": [{"template": inner, **component}]}
+    return {**sample(row("AppWrapper")), "spec": spec}
+
+
+def of(kind: str, **spec: Any) -> Json:
+    """The sample of a kind, as it would be managed, with some fields of its spec."""
+    obj = sample(row(kind))
+    return {**obj, "spec": {**obj["spec"], "managedBy": MANAGER, **spec}}
+
+
+def told(obj: Json) -> str:
+    return KINDS.of(obj).local_job(obj).problem
+
+
+def hashes(sets: tuple[PodSet, ...]) -> int:
+    """The scheduler looks pod sets up by what they ask for."""
+    return hash(tuple((s.node_selector, s.affinity, s.tolerations) for s in sets))
+
+
+def affinity(*values: Any) -> Json:
+    match = {"key": "k", "operator": "In", "values": list(values)}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [match]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"tolerations": [{"key": ["a"]}]},
+        {"tolerations": [{"key": "a", "value": {"b": 1}}]},
+        {"affinity": affinity({"a": 1})},
+        {"affinity": affinity(["a"])},
+        {"runtimeClassName": {"a": 1}},
+        {"priorityClassName": ["a"]},
+        {"schedulingGates": [{"name": ["a"]}]},
+        {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": ["b"]}]},
+    ],
+)
+def test_values_in_templates_that_are_no_text(spec: Json) -> None:
+    obj = wrapped(template(**spec))
+    local = KINDS.of(obj).local_job(obj)
+    assert local.problem
+    hashes(local.pod_sets)
+
+
+def test_a_template_whose_metadata_is_null() -> None:
+    body = template()
+    body["metadata"] = None
+    token.add(body, test_scaled.IDENTITY)
+    assert body["metadata"]["annotations"]["fedq.io/attempt"] == "3"
+
+
+@pytest.mark.parametrize("absent", ["5", '{"a": 1}', '"spec"', "[[1]]"])
+def test_a_forged_note_of_a_start(absent: str) -> None:
+    obj = of("JobSet")
+    text = f'{{"original": {{"templates": {{"workers": {{"absent": {absent}}}}}}}}}'
+    obj["metadata"]["annotations"] = {NOTE: text}
+    assert told(obj) == ""
+    assert KINDS.of(obj).pod_sets(obj) == KINDS.of(obj).pod_sets(of("JobSet"))
+
+
+@pytest.mark.parametrize("note", [DEEP, '[[["spec", {}], 0]]', '[[["spec", []], 0]]', "7"])
+def test_a_forged_note_of_replicas(note: str) -> None:
+    obj = test_scaled.sample(row("StatefulSet"))
+    obj["metadata"]["annotations"] = {"fedq.io/replicas": note}
+    assert [pods.count for pods in KINDS.of(obj).pod_sets(obj)] == [3]
+
+
+@pytest.mark.parametrize("groups", [DEEP, '[{"minMember": Infinity}]', '[{"minMember": "x"}]'])
+def test_task_groups_that_are_none(groups: str) -> None:
+    notes = {"yunikorn.apache.org/app-id": "a", "yunikorn.apache.org/task-groups": groups}
+    meta = {"name": "p", "namespace": "team", "annotations": notes}
+    assert group_of({"metadata": meta}).total == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("memory", "9" * 5000 + "g"), ("memoryOverhead", "9" * 5000), ("memory", "²g")],
+)
+def test_amounts_of_spark_beyond_counting(field: str, text: str) -> None:
+    obj = sample(row("SparkApplication"))
+    obj["spec"]["driver"][field] = text
+    assert f"spec.driver.{field}" in told(obj)
+
+
+@pytest.mark.parametrize("factor", ["1e999999999", "9" * 5000, "much"])
+def test_a_factor_of_spark_beyond_counting(factor: str) -> None:
+    obj = sample(row("SparkApplication"))
+    obj["spec"]["memoryOverheadFactor"] = factor
+    assert "spec.memoryOverheadFactor" in told(obj)
