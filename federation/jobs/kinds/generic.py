@@ -36,6 +36,7 @@ from federation.jobs.kinds.parts import (
     replaced,
     spread,
     unplaced,
+    unread,
 )
 from federation.jobs.kinds.shape import shaped
 from federation.jobs.mirror import Identity, copy_metadata, mirrored_attempt, mirrored_epoch
@@ -99,6 +100,8 @@ class GenericKind:
     def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
         """See JobKind."""
         roles = self.roles(self.original(obj))
+        if text := self.unread(obj):
+            return text
         if not roles:
             return (
                 f"no pods were found in this {self.kind}: nothing that can be read says what it"
@@ -106,6 +109,10 @@ class GenericKind:
             )
         sets = [(role.name, role.count, role.template) for role in roles]
         return admissibility.problem(sets, defaults) or unplaced(roles) or time_problem(obj)
+
+    def unread(self, obj: Json) -> str:
+        """What describes pods and cannot be read; '' if nothing."""
+        return unread(self.row.roles, obj)
 
     def pod_class(self, obj: Json) -> str:
         """See JobKind. The kind's own field, else the first template that names one."""

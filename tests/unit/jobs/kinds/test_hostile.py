@@ -116,3 +116,74 @@ def test_a_factor_of_spark_beyond_counting(factor: str) -> None:
     obj = sample(row("SparkApplication"))
     obj["spec"]["memoryOverheadFactor"] = factor
     assert "spec.memoryOverheadFactor" in told(obj)
+
+
+NO_ROOM = template(nodeSelector={"a": None})
+"""The API server takes null for an empty text."""
+
+
+def typed(kind: str) -> Json:
+    return {"apiVersion": row(kind).api_version, "kind": kind}
+
+
+WHOLE = "needs podSets here"
+
+
+@pytest.mark.parametrize(
+    ("obj", "why"),
+    [
+        (wrapped(NO_ROOM), "spec.components[0]: cannot be read as a pod template"),
+        (
+            wrapped(template(), podSets=[{"path": "template.gone"}]),
+            "spec.components[0]: what podSets[0].path leads to (template.gone)",
+        ),
+        (
+            wrapped(template(), podSets=[{"path": "template", "replicas": "3"}]),
+            "podSets[0].replicas is '3'",
+        ),
+        (wrapped(template(), podSets={"path": "template"}), "podSets is no list"),
+        (
+            wrapped({"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication"}),
+            WHOLE,
+        ),
+        (wrapped({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}), WHOLE),
+        (of("JobSet", replicatedJobs=[3]), "spec.replicatedJobs[0] is no object"),
+    ],
+)
+def test_pods_that_cannot_be_counted(obj: Json, why: str) -> None:
+    """Beside others that can be: to pass them over would let them run without quota."""
+    more = {"template": {"apiVersion": "v1", "kind": "Pod", **template()}}
+    for field, item in (("components", more), ("replicatedJobs", replicated())):
+        if field in obj["spec"]:
+            obj["spec"][field].append(item)
+    assert why in told(obj)
+
+
+def replicated(**fields: Any) -> Json:
+    job = {key: fields.pop(key) for key in ("parallelism", "completions") if key in fields}
+    return {"name": "a", "template": {"spec": {"template": template(), **job}}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"replicas": "4"}, "spec.replicatedJobs[0].replicas is '4'"),
+        ({"replicas": 2.5}, "spec.replicatedJobs[0].replicas is 2.5"),
+        ({"parallelism": "4"}, "spec.replicatedJobs[0].template.spec.parallelism is '4'"),
+        ({"replicas": -1}, "negative"),
+        ({"replicas": -2, "parallelism": -3}, "negative"),
+        ({"replicas": 2**31}, "beyond what can be counted"),
+        ({"replicas": 2**30, "parallelism": 4}, "beyond what can be counted"),
+        ({"name": "my_job"}, "a pod set would have the name 'my_job'"),
+        ({"name": "a" * 64}, "a pod set would have the name"),
+        ({"name": ""}, "a pod set would have the name ''"),
+    ],
+)
+def test_numbers_and_names_of_pods(fields: Json, why: str) -> None:
+    assert why in told(of("JobSet", replicatedJobs=[replicated(**fields)]))
+
+
+def test_numbers_that_are_null_are_not_set() -> None:
+    nulls = dict.fromkeys(("replicas", "parallelism", "completions"))
+    obj = of("JobSet", replicatedJobs=[replicated(**nulls)])
+    assert (told(obj), [pods.count for pods in KINDS.of(obj).pod_sets(obj)]) == ("", [1])
