@@ -43,7 +43,7 @@ def _ray(*at: str) -> tuple[Role, ...]:
             (*at, "workerGroupSpecs", EACH),
             "groupName",
             fixed=False,
-            counts=(("replicas",), ("numOfHosts",)),
+            hosts=("numOfHosts",),
         ),
     )
 
@@ -133,6 +133,7 @@ ROWS: Final[tuple[Row, ...]] = (
             Sign(field=("status", "state"), values=("suspended",)),
             Sign("RayClusterSuspended"),
         ),
+        module="ray",
         note="never ends by itself",
     ),
     Row(
@@ -145,6 +146,7 @@ ROWS: Final[tuple[Row, ...]] = (
         controller="ray.io/kuberay-operator",
         ready=(Sign("Ready"), Sign("RayServiceReady")),
         stopped=(Sign(field=_SERVED, values=("suspended",)),),
+        module="ray",
         note="never ends by itself",
     ),
     Row(

@@ -1,4 +1,6 @@
-"""RayJob: how it ended is told by two fields, and its submitter is a pod of its own."""
+"""Ray: its clusters have a fixed size. How a RayJob ended is told by two fields, and its submitter
+is a pod of its own.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,21 @@ _SUBMITTER = {
 """What KubeRay makes of a submitter that is not described."""
 
 
-class RayJob(GenericKind):
+class Ray(GenericKind):
+    """See JobKind. A Ray cluster, wherever its kind describes it."""
+
+    def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
+        """See JobKind."""
+        at = (*self.row.roles[0].at[:-1], "enableInTreeAutoscaling")
+        if first(obj, at):
+            return (
+                f"{'.'.join(at)} is set, so Ray's autoscaler would add workers that no quota was"
+                " found for: remove it"
+            )
+        return super().problem(obj, defaults)
+
+
+class RayJob(Ray):
     """See JobKind."""
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
