@@ -89,6 +89,8 @@ class Row:
     dropped: tuple[Path, ...] = ()
     scale: tuple[Path, ...] = ()
     """Numbers that are 0 in a copy that is held back (module `scaled`)."""
+    gang: Path = ()
+    """One of `scale` that stands for all pods where it is left out; of others that means 1."""
     wanted: Path = ()
     """How many of those that `active` counts make it ready (module `scaled`)."""
     gated: bool = False

@@ -226,6 +226,7 @@ SCALED: Final[tuple[Row, ...]] = (
         failed=(Sign(field=_STATE, values=("Failed", "Terminated"), message=_STATE_TEXT),),
         active=(("status", "running"), ("status", "succeeded")),
         scale=(("spec", "minAvailable"), ("spec", "tasks", EACH, "replicas")),
+        gang=("spec", "minAvailable"),
         wanted=("spec", "minAvailable"),
         dropped=(("spec", "ttlSecondsAfterFinished"), ("spec", "queue")),
         module="scaled",
