@@ -40,7 +40,7 @@ class SparkApplication(GenericKind):
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """See JobKind."""
-        spec = obj["spec"]
+        spec = mapping(obj, ("spec",))
         executors = number(spec, ("executor", "instances"), 1)
         most = number(spec, ("dynamicAllocation", "maxExecutors"), 0)
         if first(spec, ("dynamicAllocation", "enabled")) and most:
@@ -66,26 +66,27 @@ class SparkApplication(GenericKind):
 
     def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
         """See JobKind."""
-        if obj["spec"].get("mode", "cluster") != "cluster":
+        spec = mapping(obj, ("spec",))
+        if spec.get("mode", "cluster") != "cluster":
             return (
                 "spec.mode has to be cluster: in other modes the driver runs outside of the queue"
             )
-        scales = mapping(obj, ("spec", "dynamicAllocation"))
+        scales = mapping(spec, ("dynamicAllocation",))
         if scales.get("enabled") and number(scales, ("maxExecutors",), 0) < 1:
             return (
                 "spec.dynamicAllocation is enabled without maxExecutors, so Spark would add"
                 " executors that no quota was found for: set it"
             )
         for name in ("driver", "executor"):
-            role = mapping(obj, ("spec", name))
-            if role and not shaped(_template(role, name, obj["spec"])):
+            role = mapping(spec, (name,))
+            if role and not shaped(_template(role, name, spec)):
                 return f"spec.{name} {NO_TEMPLATE}"
             for field in ("memory", "memoryOverhead"):
                 if role.get(field) is not None and _mib(str(role[field])) is None:
                     return (
                         f"spec.{name}.{field} is {role[field]!r}: it takes an amount as 512m or 4g"
                     )
-        if factor := obj["spec"].get("memoryOverheadFactor"):
+        if factor := spec.get("memoryOverheadFactor"):
             try:
                 exact_quantity(str(factor))
             except ValueError as error:

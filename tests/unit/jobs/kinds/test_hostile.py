@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from federation.core.bound import has_pods
+from federation.core.facts import JobState
 from federation.core.types import PodSet
 from federation.jobs import token
 from federation.jobs.kinds.pod_groups import group_of
 from federation.jobs.kinds.registry import KINDS
+from manager.statuses import end_message
 from tests.unit.jobs.kinds import test_scaled
-from tests.unit.jobs.kinds.samples import sample, template
+from tests.unit.jobs.kinds.samples import SPECS, sample, template
+from worker_agent.facts import worker_job
 
 Json = dict[str, Any]
 MANAGER = "kueue.x-k8s.io/multikueue"
@@ -187,3 +192,34 @@ def test_numbers_that_are_null_are_not_set() -> None:
     nulls = dict.fromkeys(("replicas", "parallelism", "completions"))
     obj = of("JobSet", replicatedJobs=[replicated(**nulls)])
     assert (told(obj), [pods.count for pods in KINDS.of(obj).pod_sets(obj)]) == ("", [1])
+
+
+each = pytest.mark.parametrize("kind", [k for k in KINDS if not k.bundled and k.plural != "jobs"])
+
+
+@each
+@pytest.mark.parametrize("spec", [None, 3, [], "x"])
+def test_objects_without_a_spec(kind: Any, spec: Any) -> None:
+    """Not every CRD requires one."""
+    obj = sample(row("JobSet")) | {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
+    assert kind.local_job(obj).problem
+    kind.remote_job("w", obj)
+    found = worker_job(obj)
+    assert found is None or found.problem
+    del obj["spec"]
+    assert kind.local_job(obj).problem
+
+
+@each
+@pytest.mark.parametrize("status", [3, ["x"], "x", {"conditions": [3, {}, {"type": ["x"]}]}])
+def test_statuses_that_are_none(kind: Any, status: Any) -> None:
+    obj = sample(kind.row) if kind.row.kind in SPECS else test_scaled.sample(kind.row)
+    obj["status"] = status
+    local, remote = kind.local_job(obj), kind.remote_job("w", obj)
+    kind.is_behind(local, remote)
+    assert not has_pods(remote) or kind.row.stopped
+    worker_job(obj)
+    state = JobState(remotes={"w": replace(remote, finished="Complete")})
+    assert (
+        end_message(state, "Complete", "w") == "the job ended as Complete on cluster w, attempt 0"
+    )

@@ -38,6 +38,15 @@ def test_a_worker_of_ray_has_one_host_at_least(hosts: int, pods: int) -> None:
     assert {p.name: p.count for p in found.pod_sets(obj)} == {"head": 1, "w": pods}
 
 
+@pytest.mark.parametrize(("own", "cpu"), [({}, 2500), (template("3"), 5000)])
+def test_a_submitter_beside_rays_head_is_charged(own: Json, cpu: int) -> None:
+    more = {"submitterPodTemplate": own} if own else {}
+    found, obj = ray("RayJob")
+    obj["spec"] |= {"submissionMode": "SidecarMode", **more}
+    asked = [(p.name, p.requests["cpu"]) for p in found.pod_sets(obj)]
+    assert asked == [("head", cpu), ("small", 1000), ("slices", 4000)]
+
+
 SPARK: Any = KINDS["SparkApplication.v1beta2.sparkoperator.k8s.io"]
 
 
