@@ -173,6 +173,11 @@ ROWS: Final[tuple[Row, ...]] = (
         complete=(Sign(field=_SPARK, values=("COMPLETED",)),),
         failed=(Sign(field=_SPARK, values=("FAILED", "SUBMISSION_FAILED"), message=_SPARK_ERROR),),
         stopped=(Sign(field=_SPARK, values=("SUSPENDED",)),),
+        priority=(
+            ("spec", "batchSchedulerOptions", "priorityClassName"),
+            ("spec", "driver", "priorityClassName"),
+            ("spec", "executor", "priorityClassName"),
+        ),
         dropped=(("spec", "timeToLiveSeconds"),),
         module="spark",
         note="cluster mode",

@@ -79,3 +79,14 @@ def test_containers_beside_sparks_own_are_counted() -> None:
     before = {"cores": 1, "memory": "1g", "initContainers": beside}
     assert SPARK.pod_sets(spark(driver=before))[0].requests["cpu"] == 3000
     assert "spec.driver cannot be read" in SPARK.problem(spark(driver={"sidecars": "x"}))
+
+
+def test_the_priority_of_a_spark_application() -> None:
+    """The batch scheduler's, else the driver's, else the executors'."""
+    obj = spark()
+    assert SPARK.pod_class(obj) == ""
+    obj["spec"]["executor"]["priorityClassName"] = "low"
+    assert SPARK.pod_class(obj) == "low"
+    obj["spec"]["driver"]["priorityClassName"] = "high"
+    assert SPARK.pod_class(obj) == "high"
+    assert SPARK.pod_class(spark(batchSchedulerOptions={"priorityClassName": "own"})) == "own"
