@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from federation.api import departure
 from federation.api import record_patches as patches
+from federation.api.kinds.paths import EACH, mappings
 from federation.core import effects as do
 from federation.core.facts import JobState, Queues, Record
 from federation.core.pod_note import trouble
@@ -62,7 +63,7 @@ def end_message(state: JobState, ended: str, cluster: str) -> str:
     where = f" on cluster {copy.cluster}, attempt {copy.attempt}"
     if copy.ending:
         return f"{copy.ending}{where}"
-    for condition in copy.status.get("conditions") or ():
-        if condition["type"] == ended and condition.get("message"):
+    for condition in mappings(copy.status, ("conditions", EACH)):
+        if condition.get("type") == ended and condition.get("message"):
             return f"{condition['message']}{where}"
     return f"the job ended as {ended}{where}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from federation.api.disconnect import read_wishes
+from federation.api.kinds.paths import mapping
 from federation.api.names import Label, Mirror, Option
 from federation.core.facts import BATCH_JOB, ObjectKey
 from federation.core.failover import OnDisconnect
@@ -172,7 +173,8 @@ def asked(job: Json, defaults: PodDefaults | None = None, kinds: Kinds = KINDS) 
         sets = kind.pod_sets(before, defaults)
     except QuantityError as error:
         sets, problem = (), problem or f"a resource request is not valid: {error}"
-    counts = {key: before["spec"][key] for key in _COUNTS if key in before["spec"]}
+    spec = mapping(before, ("spec",))
+    counts = {key: spec[key] for key in _COUNTS if key in spec}
     grace = max((grace_seconds(role.template) for role in roles), default=30)
     admission = batch_job.decode_admission(note)
     return Asked(admission, sets, problem, counts, kind.pod_class(before), grace)
@@ -195,7 +197,8 @@ def worker_job(job: Json, request: Asked | None = None, kinds: Kinds = KINDS) ->
 
     `request` is what it asks for, if that has been read.
     """
-    meta, spec, status, kind = job["metadata"], job["spec"], job.get("status") or {}, kinds.of(job)
+    meta, kind = job["metadata"], kinds.of(job)
+    spec, status = mapping(job, ("spec",)), mapping(job, ("status",))
     if kind.managed_elsewhere(job):
         return None
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}

@@ -6,7 +6,7 @@ means; without it the usual places are looked at.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,8 @@ from federation.api.meta import WireModel
 
 PathText = Annotated[str, Field(pattern=r"^\.?[A-Za-z0-9_-]+(\[\*\]|\.[A-Za-z0-9_*-]+)*$")]
 """`spec.roles[*].template`: fields, and `*` for each item of a list or map."""
+SpecField = Annotated[str, Field(pattern=r"^\.?spec(\.[A-Za-z0-9_-]+)+$")]
+"""One field of the spec, that is written: `spec.suspend`."""
 
 
 class ExternalSign(WireModel):
@@ -84,8 +86,8 @@ class ExternalFramework(WireModel):
     name: str = Field(pattern=_NAME)
     plural: str | None = None
     """The name of its resource; by default the kind in small letters, with an s."""
-    suspend: PathText = "spec.suspend"
-    managed_by: str = "spec.managedBy"
+    suspend: SpecField = "spec.suspend"
+    managed_by: SpecField | Literal[""] = "spec.managedBy"
     """Empty if its controller heeds no such field."""
     pod_sets: list[ExternalPodSet] = Field(default_factory=lambda: [ExternalPodSet()])
     status: ExternalStatus | None = None

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import structlog
 from pydantic_core import from_json
 
+from federation.api.kinds.paths import EACH, mappings
 from federation.core.facts import BATCH_JOB
 from federation.edge.bundles import Bundles
-from federation.edge.errors import ApiError, Forbidden, NotFound
+from federation.edge.errors import ApiError, Forbidden, NotFound, Unreachable
 from federation.edge.informer import Handler, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.resources import resource_of
@@ -124,25 +126,30 @@ async def _read(informer: Informer) -> None:
 
 async def served_versions(client: KubeClient) -> set[tuple[str, str]]:
     """Group and version of all that a cluster serves beside the core group."""
-    try:
-        found = from_json(await client.raw("GET", "/apis"))
-    except NotFound:
-        return set()
+    found = await _answer(client, "/apis")
     return {
-        (group["name"], version["version"])
-        for group in found.get("groups") or ()
-        for version in group.get("versions") or ()
+        (str(group.get("name")), str(version.get("version")))
+        for group in mappings(found, ("groups", EACH))
+        for version in mappings(group, ("versions", EACH))
     }
 
 
 async def plurals(client: KubeClient, group: str, version: str) -> set[str]:
     """The resource types of a group and version; empty if it is not served."""
-    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    found = await _answer(client, f"/apis/{group}/{version}" if group else f"/api/{version}")
+    return {str(resource.get("name")) for resource in mappings(found, ("resources", EACH))}
+
+
+async def _answer(client: KubeClient, path: str) -> Any:
+    """What discovery says of a path; None if there is no such path."""
     try:
-        found = from_json(await client.raw("GET", path))
+        return from_json(await client.raw("GET", path))
     except NotFound:
-        return set()
-    return {resource["name"] for resource in found.get("resources") or ()}
+        return None
+    except ValueError as error:  # a proxy in between, or a body cut short
+        raise Unreachable(
+            f"GET {path} on cluster {client.cluster}: the answer is no JSON: {error}"
+        ) from None
 
 
 async def served(client: KubeClient, kind: JobKind) -> bool:

@@ -5,6 +5,7 @@ Source: the admission specification, sections 1.5 (validation) and 2.4 (nominati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from federation.jobs.topology import topology_request
 Json = dict[str, Any]
 
 MOST_POD_SETS = 18
+_MOST_PODS = 2**31 - 1
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONGEST_NAME = 63
 
 
 def problem(pod_sets: Sequence[tuple[str, int, Json]], defaults: PodDefaults | None = None) -> str:
@@ -31,6 +35,12 @@ def problem(pod_sets: Sequence[tuple[str, int, Json]], defaults: PodDefaults | N
     for name in names:
         if names.count(name) > 1:
             return f"two pod sets have the name {name}: every pod set needs a name of its own"
+    for name in names:
+        if not (_LABEL.fullmatch(name) and len(name) <= _LONGEST_NAME):
+            return (
+                f"a pod set would have the name {name[:80]!r}: it takes at most {_LONGEST_NAME}"
+                " small letters, digits and '-', beginning and ending with a letter or digit"
+            )
     for name, count, template in pod_sets:
         found = "; ".join(_of_template(template, count, defaults or NO_DEFAULTS))
         if found:
@@ -41,6 +51,9 @@ def problem(pod_sets: Sequence[tuple[str, int, Json]], defaults: PodDefaults | N
 def _of_template(template: Json, count: int, defaults: PodDefaults) -> Iterator[str]:
     if count < 0:
         yield f"its number of pods is negative ({count})"
+    if count > _MOST_PODS:
+        yield f"its number of pods is beyond what can be counted ({_MOST_PODS})"
+        return
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     try:
         topology_request(annotations, count)

@@ -24,7 +24,7 @@ def add(template: Json, identity: Identity) -> None:
     """Write the token into a pod template. Variables of these names that are there already, as in a
     manifest made from a running pod, say what was true of another attempt: they are replaced.
     """
-    meta = template.setdefault("metadata", {})
+    meta = template["metadata"] = template.get("metadata") or {}
     notes = {
         Mirror.ATTEMPT.value: str(identity.attempt),
         Mirror.LOCAL_UID.value: identity.local_uid,

@@ -48,8 +48,8 @@ class Role:
 
     `name` is the field with the name of the pod set, or the name itself where `fixed`. Within the
     description `template` leads to the pod template, and the number of pods is the product of
-    `counts`, each 1 where it is absent,
-    times the pods at once of the Job whose spec is at `job`.
+    `counts`, each 1 where it is absent, times `hosts` where that is above 1, times the pods at once
+    of the Job whose spec is at `job`.
     """
 
     at: Path
@@ -57,6 +57,7 @@ class Role:
     fixed: bool = True
     template: Path = ("template",)
     counts: tuple[Path, ...] = (("replicas",),)
+    hosts: Path = ()
     job: Path | None = None
 
 
@@ -88,6 +89,8 @@ class Row:
     dropped: tuple[Path, ...] = ()
     scale: tuple[Path, ...] = ()
     """Numbers that are 0 in a copy that is held back (module `scaled`)."""
+    gang: Path = ()
+    """One of `scale` that stands for all pods where it is left out; of others that means 1."""
     wanted: Path = ()
     """How many of those that `active` counts make it ready (module `scaled`)."""
     gated: bool = False

@@ -43,7 +43,7 @@ def _ray(*at: str) -> tuple[Role, ...]:
             (*at, "workerGroupSpecs", EACH),
             "groupName",
             fixed=False,
-            counts=(("replicas",), ("numOfHosts",)),
+            hosts=("numOfHosts",),
         ),
     )
 
@@ -133,6 +133,7 @@ ROWS: Final[tuple[Row, ...]] = (
             Sign(field=("status", "state"), values=("suspended",)),
             Sign("RayClusterSuspended"),
         ),
+        module="ray",
         note="never ends by itself",
     ),
     Row(
@@ -145,6 +146,7 @@ ROWS: Final[tuple[Row, ...]] = (
         controller="ray.io/kuberay-operator",
         ready=(Sign("Ready"), Sign("RayServiceReady")),
         stopped=(Sign(field=_SERVED, values=("suspended",)),),
+        module="ray",
         note="never ends by itself",
     ),
     Row(
@@ -171,6 +173,11 @@ ROWS: Final[tuple[Row, ...]] = (
         complete=(Sign(field=_SPARK, values=("COMPLETED",)),),
         failed=(Sign(field=_SPARK, values=("FAILED", "SUBMISSION_FAILED"), message=_SPARK_ERROR),),
         stopped=(Sign(field=_SPARK, values=("SUSPENDED",)),),
+        priority=(
+            ("spec", "batchSchedulerOptions", "priorityClassName"),
+            ("spec", "driver", "priorityClassName"),
+            ("spec", "executor", "priorityClassName"),
+        ),
         dropped=(("spec", "timeToLiveSeconds"),),
         module="spark",
         note="cluster mode",
@@ -224,6 +231,7 @@ SCALED: Final[tuple[Row, ...]] = (
         failed=(Sign(field=_STATE, values=("Failed", "Terminated"), message=_STATE_TEXT),),
         active=(("status", "running"), ("status", "succeeded")),
         scale=(("spec", "minAvailable"), ("spec", "tasks", EACH, "replicas")),
+        gang=("spec", "minAvailable"),
         wanted=("spec", "minAvailable"),
         dropped=(("spec", "ttlSecondsAfterFinished"), ("spec", "queue")),
         module="scaled",

@@ -7,9 +7,10 @@ from typing import Any
 
 from federation.api.kinds.paths import EACH, Place, first, number, path_of, places
 from federation.api.kinds.row import ITSELF, Role, Row
-from federation.api.kinds.table import ROWS
+from federation.api.kinds.table import ROWS, SCALED
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
+from federation.jobs.kinds.parts import NO_TEMPLATE, shown
 from federation.jobs.kinds.shape import shaped
 
 Json = dict[str, Any]
@@ -25,6 +26,7 @@ _WRAPPED = {
     (row.api_version, row.kind): GenericKind(row)
     for row in (
         *ROWS,
+        *SCALED,
         _plain("Job", Role(("spec",), "pods", counts=(), job=ITSELF)),
         _plain("Pod", Role((), "pods", template=(), counts=())),
         *(_plain(kind, _REPLICATED) for kind in ("Deployment", "ReplicaSet", "StatefulSet")),
@@ -43,6 +45,36 @@ class AppWrapper(GenericKind):
                 yield (*at, *place), PodRole(f"{name}-{index}", count, template)
                 index += 1
 
+    def unread(self, obj: Json) -> str:
+        """See GenericKind."""
+        for at, component in places(obj, ("spec", "components", EACH)):
+            if text := _unread(component):
+                return f"{shown(at)}: {text.strip()}"
+        return ""
+
+
+def _unread(component: Json) -> str:
+    declared = first(component, ("podSets",))
+    if declared:
+        if not isinstance(declared, list):
+            return "podSets is no list"
+        for index, pods in enumerate(declared):
+            path, count = first(pods, ("path",)), first(pods, ("replicas",), 1)
+            if not shaped(first(component, path_of(str(path)))):
+                return f"what podSets[{index}].path leads to ({path}) {NO_TEMPLATE}"
+            if not isinstance(count, int) or isinstance(count, bool):
+                return f"podSets[{index}].replicas is {count!r}: it takes a whole number"
+        return ""
+    wrapped = first(component, ("template",))
+    kind = _wrapped(wrapped)
+    if kind is not None and not kind.row.roles:
+        return f"a {kind.kind} needs podSets here: nothing else says which pods it has"
+    return kind.unread(wrapped) if kind is not None else ""
+
+
+def _wrapped(wrapped: Any) -> GenericKind | None:
+    return _WRAPPED.get((str(first(wrapped, ("apiVersion",))), str(first(wrapped, ("kind",)))))
+
 
 def _pods(component: Json) -> Iterator[tuple[Place, int, Json]]:
     """The pods of a component: those that it says, else those of the kind that it wraps."""
@@ -54,7 +86,6 @@ def _pods(component: Json) -> Iterator[tuple[Place, int, Json]]:
                 yield path, number(pods, ("replicas",), 1), found
         return
     wrapped = first(component, ("template",))
-    named = str(first(wrapped, ("apiVersion",))), str(first(wrapped, ("kind",)))
-    if (kind := _WRAPPED.get(named)) is not None:
+    if (kind := _wrapped(wrapped)) is not None:
         for place, role in kind.placed(wrapped):
             yield ("template", *place), role.count, role.template

@@ -10,7 +10,7 @@ from typing import Any
 
 from federation.api.convert import preemptible
 from federation.api.disconnect import read_wishes
-from federation.api.kinds.paths import Place, first, number, places, put, total
+from federation.api.kinds.paths import Place, first, mapping, number, places, put, total
 from federation.api.kinds.row import Row, at_all, said
 from federation.api.names import Controller, Label, Mirror
 from federation.core.devices.wire.vendors import Vendors
@@ -36,6 +36,7 @@ from federation.jobs.kinds.parts import (
     replaced,
     spread,
     unplaced,
+    unread,
 )
 from federation.jobs.kinds.shape import shaped
 from federation.jobs.mirror import Identity, copy_metadata, mirrored_attempt, mirrored_epoch
@@ -99,6 +100,8 @@ class GenericKind:
     def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
         """See JobKind."""
         roles = self.roles(self.original(obj))
+        if text := self.unread(obj):
+            return text
         if not roles:
             return (
                 f"no pods were found in this {self.kind}: nothing that can be read says what it"
@@ -106,6 +109,10 @@ class GenericKind:
             )
         sets = [(role.name, role.count, role.template) for role in roles]
         return admissibility.problem(sets, defaults) or unplaced(roles) or time_problem(obj)
+
+    def unread(self, obj: Json) -> str:
+        """What describes pods and cannot be read; '' if nothing."""
+        return unread(self.row.roles, obj)
 
     def pod_class(self, obj: Json) -> str:
         """See JobKind. The kind's own field, else the first template that names one."""
@@ -118,7 +125,7 @@ class GenericKind:
     def local_job(self, obj: Json, defaults: PodDefaults | None = None) -> LocalJob:
         """See JobKind."""
         meta, labels = obj["metadata"], obj["metadata"].get("labels") or {}
-        status, wishes = obj.get("status") or {}, read_wishes(obj)
+        status, wishes = mapping(obj, ("status",)), read_wishes(obj)
         sets: tuple[PodSet, ...] = ()
         with suppress(QuantityError):  # told in `problem`
             sets = self.pod_sets(obj, defaults)
@@ -183,7 +190,7 @@ class GenericKind:
             "apiVersion": self.api_version,
             "kind": self.kind,
             "metadata": copy_metadata(obj, identity),
-            "spec": deepcopy(obj["spec"]),
+            "spec": deepcopy(mapping(obj, ("spec",))),
         }
         for path in (self.row.managed_by, *self.row.dropped):
             if path and at_all(body, path):
@@ -230,7 +237,7 @@ class GenericKind:
             held=annotations.get(Mirror.HELD.value, ""),
             policy=wishes.policy or OnDisconnect.STOP,
             rerun_after=wishes.rerun_after,
-            status=obj.get("status") or {},
+            status=mapping(obj, ("status",)),
             kind=self.name,
             busy=self._busy(obj),
             ending=ended[1],
@@ -283,7 +290,7 @@ class GenericKind:
         """Whether pods of it may be there, by its status: until its controller says that they are
         gone, once it has said anything.
         """
-        if not obj.get("status") or self.finished(obj):
+        if not mapping(obj, ("status",)) or self.finished(obj):
             return False
         if any(total(obj, path) > 0 for path in self.row.active):
             return True
@@ -306,7 +313,7 @@ class GenericKind:
             return True
         if self.row.ready:
             return said(self.row.ready, obj) is not None
-        return not self.suspended(obj) and bool(obj.get("status"))
+        return not self.suspended(obj) and bool(mapping(obj, ("status",)))
 
     def reclaimable(self, asked: Json, obj: Json) -> dict[str, int]:
         """See JobKind."""
@@ -331,7 +338,7 @@ class GenericKind:
                 parts[given.name] = part
         started = self.with_templates(asked, after)
         note = encode_admission(admission, {"templates": parts} if parts else None)
-        spec = template.merge_patch(obj["spec"], started["spec"])
+        spec = template.merge_patch(mapping(obj, ("spec",)), mapping(started, ("spec",)))
         return {
             "metadata": {
                 "uid": obj["metadata"]["uid"],
@@ -367,6 +374,7 @@ class GenericKind:
                 "annotations": {Mirror.ADMISSION.value: None},
             }
         }
-        if spec := template.merge_patch(obj["spec"], self.original(obj)["spec"]):
+        now, before = mapping(obj, ("spec",)), mapping(self.original(obj), ("spec",))
+        if spec := template.merge_patch(now, before):
             patch["spec"] = spec
         return patch

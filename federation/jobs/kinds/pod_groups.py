@@ -56,7 +56,7 @@ def _count(notes: Mapping[str, str]) -> int:
 def _members(text: str) -> int:
     try:
         return sum(max(0, int(group["minMember"])) for group in json.loads(text))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return 0
 
 

@@ -40,6 +40,7 @@ Json = dict[str, Any]
 _ENDED = ("Succeeded", "Failed")
 _OF_THE_CLUSTER = ("nodeName", "priority", "preemptionPolicy", "serviceAccount")
 _TOKEN_VOLUME = "kube-api-access-"
+_CHARGED = ("overhead", "resources", "resourceClaims")
 _SHAPE = ("nodeSelector", "affinity", "tolerations", "priorityClassName", "runtimeClassName")
 
 
@@ -91,6 +92,8 @@ class Pods(GenericKind):
         total, there = group_of(obj).total, len(obj["spec"]["pods"])
         if there != total:
             return f"the group has {there} pods, and says that {total} belong to it"
+        if text := _apart(obj["spec"]["pods"]):
+            return text
         roles = self.roles(obj)
         sets = [(role.name, role.count, role.template) for role in roles]
         return admissibility.problem(sets, defaults) or unplaced(roles) or time_problem(obj)
@@ -203,9 +206,7 @@ class Pods(GenericKind):
 
     def _ended(self, obj: Json) -> tuple[str, str]:
         phases = [_phase(pod) for pod in obj["spec"]["pods"]]
-        notes = obj["metadata"].get("annotations") or {}
-        serving = notes.get(Annotation.POD_GROUP_SERVING.value) == "true"
-        if not phases or serving or any(phase not in _ENDED for phase in phases):
+        if not phases or _serving(obj) or any(phase not in _ENDED for phase in phases):
             return "", ""
         if "Failed" in phases:
             failed = [p for p in obj["spec"]["pods"] if _phase(p) == "Failed"]
@@ -219,9 +220,9 @@ class Pods(GenericKind):
         return bool(pods) and all(_ready(pod) or _phase(pod) == "Succeeded" for pod in pods)
 
     def reclaimable(self, asked: Json, obj: Json) -> dict[str, int]:
-        """See JobKind. Those that have succeeded."""
+        """See JobKind. Those that have succeeded, but of a group that never ends."""
         found: dict[str, int] = {}
-        for name, pod in self._named(obj):
+        for name, pod in () if _serving(obj) else self._named(obj):
             if _phase(pod) == "Succeeded":
                 found[name] = found.get(name, 0) + 1
         return found
@@ -266,15 +267,41 @@ class Pods(GenericKind):
 
 
 def _role(pod: Json) -> str:
-    """What pods have in common that are charged alike: eight hexadecimal digits."""
+    """What pods have in common that are charged alike: eight hexadecimal digits. A copy keeps the
+    name that it had at home, and a start the one that was charged; what others say is not heeded.
+    """
     notes = pod["metadata"].get("annotations") or {}
-    if known := notes.get(Annotation.ROLE_HASH.value):
+    known = notes.get(Annotation.ROLE_HASH.value)
+    if known and (copied(pod) or not _held(pod)):
         return str(known)
+    return hashlib.sha256(_shape(pod).encode()).hexdigest()[:8]
+
+
+def _shape(pod: Json) -> str:
+    """All of a pod that is charged, and where it may run."""
     spec = pod["spec"]
     shape = {key: spec.get(key) for key in _SHAPE}
+    shape |= {key: spec[key] for key in _CHARGED if spec.get(key)}
     for part in ("initContainers", "containers"):
         shape[part] = [c.get("resources") for c in spec.get(part) or ()]
-    return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:8]
+    beside = [c.get("restartPolicy") for c in spec.get("initContainers") or ()]
+    if any(beside):
+        shape["sidecars"] = beside
+    return json.dumps(shape, sort_keys=True)
+
+
+def _apart(pods: list[Json]) -> str:
+    """Why pods are not one group; '' if they may be."""
+    queues = {(pod["metadata"].get("labels") or {}).get(Label.QUEUE_NAME.value) for pod in pods}
+    if len(queues) > 1:
+        named = ", ".join(sorted(map(str, queues)))
+        return f"the pods of the group name different queues ({named}): they need the same one"
+    shapes: dict[str, str] = {}
+    for pod in filter(_held, pods):  # a start adds to one after the other
+        role, shape = _role(pod), _shape(pod)
+        if shapes.setdefault(role, shape) != shape:
+            return f"pods with {Annotation.ROLE_HASH} {role} do not ask for the same: remove it"
+    return ""
 
 
 def _template(pod: Json) -> Json:
@@ -334,6 +361,11 @@ def _added(pod: Json, before: Json, after: Json) -> Json:
 
 def _news(was: Json, now: Json) -> Json:
     return {key: value for key, value in now.items() if was.get(key) != value}
+
+
+def _serving(obj: Json) -> bool:
+    notes = obj["metadata"].get("annotations") or {}
+    return bool(notes.get(Annotation.POD_GROUP_SERVING.value) == "true")
 
 
 def _held(pod: Json) -> bool:

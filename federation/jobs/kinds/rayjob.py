@@ -1,14 +1,19 @@
-"""RayJob: how it ended is told by two fields, and its submitter is a pod of its own."""
+"""Ray: its clusters have a fixed size. How a RayJob ended is told by two fields, and its submitter
+is a pod of its own.
+"""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any
 
-from federation.api.kinds.paths import first
+from federation.api.kinds.paths import first, mapping
+from federation.core.types import PodSet
 from federation.jobs.containers import PodDefaults
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
+from federation.jobs.kinds.shape import shaped
+from federation.jobs.pods import pod_set
 
 Json = dict[str, Any]
 
@@ -22,21 +27,55 @@ _SUBMITTER = {
 """What KubeRay makes of a submitter that is not described."""
 
 
-class RayJob(GenericKind):
+def _with(template: Json, beside: list[Json]) -> Json:
+    spec = template["spec"]
+    return {**template, "spec": {**spec, "containers": [*(spec.get("containers") or ()), *beside]}}
+
+
+class Ray(GenericKind):
+    """See JobKind. A Ray cluster, wherever its kind describes it."""
+
+    def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
+        """See JobKind."""
+        at = (*self.row.roles[0].at[:-1], "enableInTreeAutoscaling")
+        if first(obj, at):
+            return (
+                f"{'.'.join(at)} is set, so Ray's autoscaler would add workers that no quota was"
+                " found for: remove it"
+            )
+        return super().problem(obj, defaults)
+
+
+class RayJob(Ray):
     """See JobKind."""
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """See JobKind."""
         found = super().roles(obj)
-        if obj["spec"].get("submissionMode") not in (None, "", "K8sJobMode"):
+        if first(obj, ("spec", "submissionMode")) not in (None, "", "K8sJobMode"):
             return tuple(role for role in found if role.name != "submitter")
         if any(role.name == "submitter" for role in found):
             return found
         return (*found, PodRole("submitter", 1, deepcopy(_SUBMITTER)))
 
+    def pod_sets(self, obj: Json, defaults: PodDefaults | None = None) -> tuple[PodSet, ...]:
+        """See JobKind. A submitter beside Ray's head is charged with it."""
+        found = super().pod_sets(obj, defaults)
+        if first(obj, ("spec", "submissionMode")) != "SidecarMode":
+            return found
+        asked = self.original(obj)
+        given = first(asked, ("spec", "submitterPodTemplate"))
+        beside = (given if shaped(given) else _SUBMITTER)["spec"].get("containers") or []
+        heads = (
+            pod_set(r.name, r.count, _with(r.template, beside), defaults=defaults)
+            for r in self.roles(asked)
+            if r.name == "head"
+        )
+        return (*heads, *(pods for pods in found if pods.name != "head"))
+
     def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
         """See JobKind."""
-        spec = obj["spec"]
+        spec = mapping(obj, ("spec",))
         if spec.get("clusterSelector"):
             return (
                 "a RayJob with a clusterSelector runs on a cluster that is there: it is not queued"

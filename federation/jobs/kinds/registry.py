@@ -14,7 +14,7 @@ from federation.jobs.kinds.jobset import JobSet
 from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.leaderworkerset import LeaderWorkerSet
 from federation.jobs.kinds.pods import Pods
-from federation.jobs.kinds.rayjob import RayJob
+from federation.jobs.kinds.rayjob import Ray, RayJob
 from federation.jobs.kinds.scaled import Scaled
 from federation.jobs.kinds.spark import SparkApplication
 from federation.jobs.kinds.trainjob import TrainJob
@@ -25,6 +25,7 @@ MODULES: Final[Mapping[str, type[GenericKind]]] = {
     "jobset": JobSet,
     "leaderworkerset": LeaderWorkerSet,
     "pods": Pods,
+    "ray": Ray,
     "rayjob": RayJob,
     "scaled": Scaled,
     "spark": SparkApplication,

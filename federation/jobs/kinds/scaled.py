@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from federation.api.kinds.paths import Place, number, places, put
+from federation.api.kinds.paths import Place, first, number, places, put
 from federation.api.names import Gate, Mirror
 from federation.core.facts import LocalJob, RemoteJob
 from federation.jobs.containers import PodDefaults
@@ -39,12 +39,31 @@ class Scaled(GenericKind):
 
     def _held(self, body: Json) -> Json:
         """Without pods, and without the gate that holds them on the management cluster."""
+        body = self._written(body)
         fields = self._fields(body)
         note = json.dumps([[list(place), value] for place, value in fields])
         body["metadata"]["annotations"][Mirror.REPLICAS.value] = note
         for place, _ in fields:
             body = put(body, place, 0)
         return self.with_templates(body, {r.name: _ungated(r.template) for r in self.roles(body)})
+
+    def _written(self, body: Json) -> Json:
+        """With the numbers that are left out: defaults would give it pods, or undo its gang."""
+        for path in self.row.scale:
+            for at, holder in places(body, path[:-1]):
+                if path != self.row.gang and first(holder, path[-1:]) is None:
+                    body = put(body, (*at, path[-1]), 1)
+        if self.row.gang and number(body, self.row.gang, 0) == 0:
+            body = put(body, self.row.gang, sum(role.count for role in self.roles(body)))
+        return body
+
+    def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
+        """See JobKind. With no pods it would look as if it was held back for ever."""
+        if text := super().problem(obj, defaults):
+            return text
+        if all(role.count == 0 for role in self.roles(self.original(obj))):
+            return "it asks for no pods: there is nothing to run until it is scaled up"
+        return ""
 
     def suspended(self, obj: Json) -> bool:
         """See JobKind. On the management cluster it is for good."""
@@ -102,7 +121,7 @@ def _noted(obj: Mapping[str, Any]) -> list[tuple[Place, int]]:
     text = (obj["metadata"].get("annotations") or {}).get(Mirror.REPLICAS.value, "")
     try:
         found = [(tuple(place), value) for place, value in json.loads(text)]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return []
     return [(place, value) for place, value in found if _fits(obj, place, value)]
 
@@ -111,7 +130,7 @@ def _fits(obj: Mapping[str, Any], place: Place, value: Any) -> bool:
     """Whether there is a number at that place."""
     at: Any = obj
     for key in place:
-        inside = isinstance(at, dict) and key in at
+        inside = isinstance(at, dict) and isinstance(key, str) and key in at
         listed = isinstance(at, list) and isinstance(key, int) and 0 <= key < len(at)
         if not (inside or listed):
             return False

@@ -5,6 +5,7 @@ Kubernetes checks the templates of its own kinds. Of custom resources anything m
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 Json = dict[str, Any]
@@ -28,7 +29,20 @@ def shaped(template: Any) -> bool:
         and _amounts(spec.get("overhead"))
         and _affinity(spec.get("affinity"))
         and _whole(spec.get("terminationGracePeriodSeconds"))
+        and _named(spec, ("runtimeClassName", "priorityClassName"))
+        and all(_named(found, _TOLERATION) for found in lists[2] or ())
+        and all(_named(found, ("name",)) for found in lists[3] or ())
+        and all(_named(found, _CLAIM) for found in lists[4] or ())
     )
+
+
+_TOLERATION = ("key", "operator", "value", "effect")
+_CLAIM = ("name", "resourceClaimName", "resourceClaimTemplateName")
+
+
+def _named(found: Json, fields: Iterable[str]) -> bool:
+    """Whether what the fields have is text: it is looked up and compared."""
+    return all(isinstance(found.get(field), str | None) for field in fields)
 
 
 def _texts(found: Any) -> bool:
@@ -60,6 +74,7 @@ def _resources(found: Any) -> bool:
         isinstance(found, dict)
         and all(_amounts(found.get(part)) for part in parts)
         and _objects(found.get("claims"))
+        and all(_named(claim, ("name", "request")) for claim in found.get("claims") or ())
     )
 
 
@@ -92,7 +107,8 @@ def _expressions(term: Json) -> bool:
     return _objects(found) and all(
         isinstance(match.get("key"), str)
         and isinstance(match.get("operator", ""), str)
-        and isinstance(match.get("values") or [], list)
+        and isinstance(values := match.get("values") or [], list)
+        and all(isinstance(value, str) for value in values)
         for match in found or ()
     )
 

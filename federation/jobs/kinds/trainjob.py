@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from federation.api.kinds.paths import EACH, Path, first, mapping, mappings, number, put
+from federation.core.devices.wire.vendors import Vendors
+from federation.core.types import Admission
 from federation.jobs.containers import PodDefaults
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
 from federation.jobs.kinds.shape import shaped
+from federation.jobs.mirror import Identity
 from federation.jobs.template import PLACES
 
 Json = dict[str, Any]
@@ -42,6 +45,16 @@ class TrainJob(GenericKind):
         template = {**added, "spec": spec}
         count = number(trainer, ("numNodes",), 1)
         return (PodRole(NODE, count, template),) if shaped(template) else ()
+
+    def remote_manifest(
+        self, obj: Json, identity: Identity, admission: Admission | None, vendors: Vendors
+    ) -> Json:
+        """See JobKind. What Kueue's manager has patched here is of this cluster."""
+        patches = [p for p in mappings(obj, _PATCHES) if p.get("manager") != MANAGER]
+        if patches != first(obj, _PATCHES[:-1], []):
+            spec = put(mapping(obj, ("spec",)), ("runtimePatches",), patches or None)
+            obj = {**obj, "spec": spec}
+        return super().remote_manifest(obj, identity, admission, vendors)
 
     def with_templates(self, obj: Json, templates: Mapping[str, Json]) -> Json:
         """See JobKind. Only what a start may change, and the environment, is written."""

@@ -108,3 +108,11 @@ def test_everything_can_be_said() -> None:
 def test_what_cannot_be_is_refused(frameworks: list[Json], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         read(given(*frameworks))
+
+
+@pytest.mark.parametrize("field", ["suspend", "managedBy"])
+@pytest.mark.parametrize("path", ["status.held", "spec", "spec.*.held", "held", ".", "spec..x"])
+def test_what_is_written_is_one_field_of_the_spec(field: str, path: str) -> None:
+    """Every start and stop would fail, or write a field that nothing reads."""
+    with pytest.raises(ConfigurationError, match=field):
+        read(given({"name": "Crunch.v1.example.com", field: path}))

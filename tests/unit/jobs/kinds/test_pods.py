@@ -6,6 +6,8 @@ import json
 from copy import deepcopy
 from typing import Any
 
+import pytest
+
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.failover import OnDisconnect
 from federation.core.types import Admission, PodSetAssignment, ResourceFlavor
@@ -206,3 +208,60 @@ def test_one_that_is_being_deleted_ends_the_group() -> None:
     members = [pod("a", total=2), pod("b", total=2)]
     members[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert PODS.local_job(bundle(members)).terminating
+
+
+ROLE = "kueue.x-k8s.io/role-hash"
+
+
+def test_what_pods_say_of_their_role_is_not_heeded() -> None:
+    """Else large pods would be charged as the small one of their group."""
+    forged = {ROLE: "same"}
+    obj = bundle([pod(n, cpu=c, total=2, annotations=forged) for n, c in (("a", "1"), ("b", "64"))])
+    asked = sorted((p.count, p.requests["cpu"]) for p in PODS.pod_sets(obj))
+    assert asked == [(1, 1000), (1, 64000)]
+
+
+def test_a_copy_keeps_its_role_but_not_for_what_asks_for_something_else() -> None:
+    made = copy_of(trio(), IDENTITY, held(), kind=PODS, vendors=VENDORS)
+    assert PODS.problem(stored_copy(made)) == ""
+    after = started(stored_copy(made))
+    assert PODS.problem(after) == ""
+    half = [*after["spec"]["pods"][1:], stored_copy(made)["spec"]["pods"][0]]
+    assert PODS.problem(bundle(half)) == ""
+    for found in made["spec"]["pods"]:
+        found["metadata"]["annotations"][ROLE] = "same"
+    assert f"{ROLE} same do not ask for the same" in PODS.problem(stored_copy(made))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"overhead": {"cpu": "8"}},
+        {"resources": {"requests": {"cpu": "8"}}},
+        {"resourceClaims": [{"name": "c", "resourceClaimName": "cards"}]},
+        {
+            "initContainers": [
+                {"name": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}
+            ]
+        },
+    ],
+)
+def test_pods_that_are_charged_differently_are_not_alike(more: Json) -> None:
+    one, two = pod("a", total=2), pod("b", total=2)
+    one["spec"]["initContainers"] = deepcopy(more.get("initContainers") or [])
+    for container in one["spec"]["initContainers"]:
+        del container["restartPolicy"]
+    two["spec"] |= more
+    assert [p.count for p in PODS.pod_sets(bundle([one, two]))] == [1, 1]
+
+
+def test_pods_of_a_group_are_in_one_queue() -> None:
+    members = [pod("a", total=2), pod("b", total=2)]
+    members[1]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "other"
+    assert "different queues (lq, other)" in PODS.local_job(bundle(members)).problem
+
+
+def test_a_serving_group_keeps_its_quota() -> None:
+    found = with_phases(a="Succeeded", b="Running")
+    found["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-serving"] = "true"
+    assert PODS.reclaimable(found, found) == {}

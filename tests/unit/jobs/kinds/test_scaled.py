@@ -144,3 +144,35 @@ def test_notes_that_make_no_sense_change_nothing() -> None:
     for text in ("{", "[1]", '[[["spec", "x"], 3]]', '[[["spec", "replicas"], "3"]]'):
         copy["metadata"]["annotations"]["fedq.io/replicas"] = text
         assert counts(kind.pod_sets(copy)) == {"main": 0}
+
+
+BARE: dict[str, Json] = {
+    "StatefulSet": {"template": held()},
+    "LeaderWorkerSet": {"leaderWorkerTemplate": {"size": 4, "workerTemplate": held()}},
+    "Job": {"tasks": [{"name": "a", "replicas": 3, "template": template()},
+                      {"name": "b", "template": template()}]},
+}  # fmt: skip
+
+
+@each
+def test_numbers_that_are_left_out_are_written_down(row: Row) -> None:
+    """By default a copy would have pods before it is admitted, and its gang would be none."""
+    kind: Any = KINDS[row.name]
+    copy = kind.remote_manifest({**sample(row), "spec": BARE[row.kind]}, IDENTITY, None, VENDORS)
+    assert sum(role.count for role in kind.roles(copy)) == 0
+    back = kind.original(copy)["spec"]
+    if row.kind == "Job":
+        assert copy["spec"]["minAvailable"] == 0
+        assert (back["minAvailable"], [t["replicas"] for t in back["tasks"]]) == (4, [3, 1])
+    else:
+        assert back["replicas"] == 1
+
+
+@each
+def test_without_pods_there_is_nothing_to_run(row: Row) -> None:
+    kind: Any = KINDS[row.name]
+    obj = sample(row)
+    obj["spec"] |= {"replicas": 0}
+    for task in obj["spec"].get("tasks", ()):
+        task["replicas"] = 0
+    assert "asks for no pods" in kind.local_job(obj).problem

@@ -250,3 +250,17 @@ def test_no_object_breaks_the_reader(row: Row, way: list[int], junk: Any, told: 
     if not local.problem:
         kind.remote_manifest(obj, IDENTITY, None, VENDORS)
         kind.admission_patch(obj, admitted(row), [FLAVOR])
+
+
+def test_patches_of_kueue_stay_where_a_train_job_was_submitted() -> None:
+    """Those of others go with the copy."""
+    kind: Any = KINDS["TrainJob.v1alpha1.trainer.kubeflow.org"]
+    obj, theirs = sample(kind.row), {"manager": "example.com/them"}
+    bare = kind.remote_manifest(obj, IDENTITY, None, VENDORS)["spec"]
+    here = admitted(kind.row)
+    started = merge(deepcopy(obj), kind.admission_patch(obj, here, [FLAVOR]))
+    started["spec"]["suspend"] = True
+    assert kind.remote_manifest(started, IDENTITY, None, VENDORS)["spec"] == bare
+    started["spec"]["runtimePatches"].insert(0, theirs)
+    copy = kind.remote_manifest(started, IDENTITY, None, VENDORS)
+    assert copy["spec"] == {**bare, "runtimePatches": [theirs]}
