@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from federation.api.names import FEDQ_NAMESPACE, Lease, Mirror
+from federation.core.failover import DEFAULT
 from fedq.stack import Stack
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def agents(rig: Rig) -> Iterator[Stack]:
     found.install()
     for cluster in rig.clusters:
         found.apply(cluster, [flavor()])
+    found.apply(rig.management, [lease(worker) for worker in rig.workers])
     for worker in rig.workers:
         found.start_agent(worker)
     try:
@@ -38,6 +41,21 @@ def stack(agents: Stack) -> Stack:
     """Redis and the manager with Ray actors beside them."""
     agents.start()
     return agents
+
+
+def lease(cluster: str) -> Json:
+    """The Lease of a cluster as a manager makes it: without one an agent starts no copy."""
+    notes = {
+        Mirror.EPOCH.value: "1",
+        Lease.RENEW_SECONDS.value: f"{DEFAULT.renew:g}",
+        Lease.KILL_SECONDS.value: f"{DEFAULT.kill:g}",
+    }
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": cluster, "namespace": FEDQ_NAMESPACE, "annotations": notes},
+        "spec": {"leaseDurationSeconds": int(DEFAULT.lease)},
+    }
 
 
 @dataclass
