@@ -194,6 +194,19 @@ def minimal_crd(group: str, version: str, kind: str) -> Json:
     }
 
 
+def until_accepted(cluster: Cluster, path: str) -> None:
+    """A policy can judge objects of a new CRD within seconds of its creation; at most 60 here."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            cluster.kubectl("create", "--dry-run=server", "-f", path)
+            return
+        except RigError as error:
+            if "There can be a delay" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.5)  # nothing tells that it is ready
+
+
 @pytest.fixture(scope="module")
 def seeds(management: Cluster):
     """Seed manifests applied as they stand, twice; removed afterwards."""
@@ -206,6 +219,7 @@ def seeds(management: Cluster):
     management.kubectl("apply", "-f", "-", objects=[*spaces, training])
     management.kubectl("wait", "--for=condition=Established", "crd/pytorchjobs.kubeflow.org")
     files = [str(next(SEEDS.glob(f"{n}-*.yaml"))) for n in (*SEED_FILES, "55")]
+    until_accepted(management, files[-1])
     given = [arg for f in files for arg in ("-f", f)]
     management.kubectl("apply", *given)
     yield management.kubectl("apply", *given), given
