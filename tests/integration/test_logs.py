@@ -179,5 +179,5 @@ async def test_pods_that_find_no_node(stack: Stack, team: Team) -> None:
             lambda w: "Unschedulable" in (w.get("status") or {}).get("fedq", {}).get("pods", ""),
         )  # fmt: skip
         assert told["status"]["fedq"]["pods"].startswith("1 Pending: Unschedulable: 0/")
-        assert (await management.list(PODS)).items == []
+        assert (await management.list(PODS, team.name)).items == []
         await management.delete(JOBS, "never", team.name)
