@@ -20,7 +20,6 @@ from bench.dst.guard import Guard
 from bench.dst.index import ShakyIndex
 from bench.dst.run import Plan, drawn, run_seed
 from bench.dst.world import World, has_cards
-from federation.api import lease
 from federation.core import doubt, loss
 from federation.core.devices.ledger.holding import Holding, State
 from federation.core.facts import JobState
@@ -29,7 +28,6 @@ from federation.core.holding import NEVER, Lease
 from federation.core.lease import Watch
 from federation.core.scheduler import Scheduler
 from manager.copy_writes import CopyWrites
-from manager.leases import Leases
 from manager.protocol import CreateCopy, Outcome, Result
 
 SEEDS = range(1, 21)
@@ -141,31 +139,6 @@ def test_a_failure_that_comes_from_the_end_of_a_lease(monkeypatch: pytest.Monkey
         assert run_seed(seed, plan=agent_dead).violations == []
     monkeypatch.setattr(doubt, "doubted", lambda state, copy: False)
     assert "is Failed, but no run of it ended so" in first("finished-once", plan=agent_dead)
-
-
-@pytest.mark.usefixtures("unguarded")
-def test_a_fence_that_is_no_compare_and_swap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The manager does not hear of the renewals of one cluster: only the swap can tell."""
-
-    def deaf(faults: Faults, rng: random.Random) -> None:
-        world, start = faults.world, rng.uniform(40, 80)
-
-        def take(self: Leases, obj: Any, *, own: bool = False) -> None:
-            unheard = obj["metadata"]["name"] == world.names[0] and not own
-            if not (unheard and start < world.loop.now < start + 200):
-                whole(self, obj, own=own)
-
-        monkeypatch.setattr(Leases, "_take", take)
-
-    def fenced(obj: Any, fence: Any, now: str) -> Any:
-        body = swap(obj, fence, now)
-        body["metadata"].pop("resourceVersion")
-        return body
-
-    whole, swap = Leases._take, lease.fenced
-    assert not [line for seed in SEEDS for line in run_seed(seed, plan=deaf).violations]
-    monkeypatch.setattr(lease, "fenced", fenced)
-    first("one-copy", of="(stop)", plan=deaf, prepare=fast)
 
 
 # Bugs of dispatch
