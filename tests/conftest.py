@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.rig)
         if item.get_closest_marker("rig") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(180))
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """A command or a program that a test runs in this process configures its log: for all."""
+    known = structlog.get_config()
+    yield
+    structlog.configure(**known)
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -21,13 +20,6 @@ class Screen(io.StringIO):
 
     def isatty(self) -> bool:
         return self.terminal
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    known = structlog.get_config()
-    yield
-    structlog.configure(**known)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
