@@ -257,7 +257,7 @@ async def changes(stack: Stack, count: int) -> Json:
         await asyncio.sleep(0.5)  # the watch is open
         begun = time.monotonic()
         for number in range(count):
-            await asyncio.sleep(begun + number / CHANGES_A_SECOND - time.monotonic())
+            await asyncio.sleep(begun + number / CHANGES_A_SECOND - time.monotonic())  # the rate
             name = names[number % len(names)]
             sent[name, number + 10] = time.monotonic()
             patch = {"status": {"terminating": number + 10}}

@@ -169,7 +169,10 @@ async def _follow(reader: Reader, wanted: Wanted, telling: Telling) -> None:
             open_ = [task for task in begun if not task.done()]
             if not open_ and mine and all(map(_over, mine.values())):
                 return
-            await asyncio.wait(open_, timeout=LOOK_S) if open_ else await asyncio.sleep(LOOK_S)
+            if open_:
+                await asyncio.wait(open_, timeout=LOOK_S)
+            else:
+                await asyncio.sleep(LOOK_S)  # pods that are yet to come
 
 
 def _meant(pod: Json, wanted: Wanted) -> bool:

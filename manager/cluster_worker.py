@@ -346,7 +346,7 @@ async def _rest(seconds: float, informers: Iterable[Informer]) -> None:
     away = [informer for informer in informers if informer.error is not None]
     end = asyncio.get_running_loop().time() + seconds
     while (left := end - asyncio.get_running_loop().time()) > 0:
-        await asyncio.sleep(min(left, FIRST_PAUSE_S))
+        await asyncio.sleep(min(left, FIRST_PAUSE_S))  # contact is no event
         if any(informer.error is None for informer in away):
             return
 

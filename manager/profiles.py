@@ -205,7 +205,7 @@ class Profiles:
                 await account.refused.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(REFUSED_PAUSE_S)
+        await asyncio.sleep(REFUSED_PAUSE_S)  # a limit on runs of the plugin
 
     def _attempts(self, text: str, failures: int, pause: float) -> str:
         at = wire_time(self._clock.wall() + timedelta(seconds=pause))

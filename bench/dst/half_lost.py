@@ -47,14 +47,14 @@ class HalfLost:
             name, lasts = f"j{number:05}", rng.uniform(*LASTS_S)
             traits = Traits(name, 1, lasts, "Complete", rng.uniform(0.2, 30), "stop")
             loop.later(5 + SUBMIT_S * number / self.jobs, world.people.create, traits, 1)
-        await asyncio.sleep(CUT_AT_S)
+        await asyncio.sleep(CUT_AT_S)  # virtual time
         self._cut(world.names[: len(world.names) // 2])
-        await asyncio.sleep(CUT_S)
+        await asyncio.sleep(CUT_S)  # virtual time
         self._mend()
         for _ in range(PATIENCE):
             if at_peace(world):
                 break
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(EVERY_S)  # virtual time
         end_checks(world)
 
     def _links(self, names: list[str]) -> list[Link]:

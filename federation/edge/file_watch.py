@@ -92,7 +92,7 @@ class FileWatch:
             if seen != known:
                 known = seen
                 self._changed()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(LOOK_S)  # looked at: nothing tells here
 
 
 def _directories(path: Path) -> set[Path]:

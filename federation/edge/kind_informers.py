@@ -75,7 +75,7 @@ class KindInformers:
                 else:
                     await self._settle()
                 # Discovery cannot be watched; a kind that appears later may wait for so long.
-                await asyncio.sleep(DISCOVER_S)
+                await asyncio.sleep(DISCOVER_S)  # see above
 
     async def _discover(self) -> set[str]:
         groups = await served_versions(self._client)

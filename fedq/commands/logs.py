@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -78,14 +79,8 @@ def logs(
     options = LogOptions(container, follow, previous, tail, _seconds(newer), timestamps)
     wanted = Wanted(pod, all_containers, options)
     telling = Telling(_write, lambda text: typer.echo(clean(text, 2000), err=True))
-    target = connect.choose(kubeconfig, context)
-
-    async def read(cluster: Cluster) -> None:
-        space, how = namespace or cluster.namespace, runs.Manager(manager, manager_ca)
-        async with runs.reader(cluster, target.endpoint, space, name, how) as reader:
-            await tell_logs(reader, wanted, telling)
-
-    _reading(target, read)
+    run = _Run(name, namespace, runs.Manager(manager, manager_ca))
+    _reading(connect.choose(kubeconfig, context), run, lambda r: tell_logs(r, wanted, telling))
     if not telling.count and not follow:
         typer.echo("there are no lines", err=True)
 
@@ -100,16 +95,14 @@ def events(
     context: ContextOption = None,
 ) -> None:
     """Events of a job's copy and its pods, on whatever cluster they are."""
-    target = connect.choose(kubeconfig, context)
     found: list[Json] = []
 
-    async def read(cluster: Cluster) -> None:
-        space, how = namespace or cluster.namespace, runs.Manager(manager, manager_ca)
-        async with runs.reader(cluster, target.endpoint, space, name, how) as reader:
-            found.extend(await reader.events())
-            typer.echo(str(reader.run), err=True)
+    async def read(reader: runs.Reader) -> None:
+        found.extend(await reader.events())
+        typer.echo(str(reader.run), err=True)
 
-    _reading(target, read)
+    run = _Run(name, namespace, runs.Manager(manager, manager_ca))
+    _reading(connect.choose(kubeconfig, context), run, read)
     if output is not Output.table:
         typer.echo(dump([_plain(event) for event in found], output))
         return
@@ -117,9 +110,24 @@ def events(
     typer.echo(columns(headings, [_row(event) for event in found]) if found else "no events")
 
 
-def _reading(target: connect.Target, read: Any) -> None:
+class _Run(NamedTuple):
+    """Whose run is read, and by whom. Without a namespace it is that of the context."""
+
+    name: str
+    namespace: str
+    manager: runs.Manager
+
+
+def _reading(
+    target: connect.Target, run: _Run, read: Callable[[runs.Reader], Awaitable[None]]
+) -> None:
+    async def work(cluster: Cluster) -> None:
+        space = run.namespace or cluster.namespace
+        async with runs.reader(cluster, target.endpoint, space, run.name, run.manager) as reader:
+            await read(reader)
+
     try:
-        connect.run(target, read)
+        connect.run(target, work)
     except RunMissing as missing:
         raise CommandError("there is nothing to read", str(missing)) from missing
 

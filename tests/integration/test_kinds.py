@@ -60,9 +60,17 @@ def condition(kind: str, status: str = "True") -> Any:
     )
 
 
-async def placed(found: dict[str, KubeClient], team: str) -> tuple[str, Json]:
-    """The cluster that a team's only Workload was admitted on, and the Workload."""
-    workload = await until(found["management"], WORKLOADS, (team, ""), condition("Admitted"))
+async def placed(
+    found: dict[str, KubeClient], team: str, attempt: int | None = None
+) -> tuple[str, Json]:
+    """The cluster that a team's only Workload was admitted on, maybe in that attempt, and it."""
+
+    def admitted(workload: Json) -> bool:
+        if not condition("Admitted")(workload):
+            return False
+        return attempt is None or workload["status"]["fedq"]["attempt"] == attempt
+
+    workload = await until(found["management"], WORKLOADS, (team, ""), admitted)
     return workload["status"]["clusterName"], workload
 
 
@@ -134,13 +142,7 @@ async def test_a_job_set_that_is_held_stops_before_its_quota_is_free(team: Team)
         back = await until(management, JOB_SETS, key, lambda o: not o.get("status"))
 
         await management.patch(WORKLOADS, name, {"spec": {"active": True}}, team.name)
-        again = await until(
-            management,
-            WORKLOADS,
-            (team.name, ""),
-            lambda o: condition("Admitted")(o) and o["status"]["fedq"]["attempt"] == 2,
-        )
-        last = found[again["status"]["clusterName"]]
+        last = found[(await placed(found, team.name, attempt=2))[0]]
         await until(last, JOB_SETS, key, lambda o: o["spec"]["suspend"] is False)
         await management.delete(JOB_SETS, "train", team.name)
         await gone(last, JOB_SETS, key)
@@ -246,13 +248,7 @@ async def test_a_pod_that_is_held_is_deleted_on_the_worker(team: Team) -> None:
         await until(management, PODS, key, lambda o: o["status"]["phase"] == "Pending")
 
         await management.patch(WORKLOADS, name, {"spec": {"active": True}}, team.name)
-        again = await until(
-            management,
-            WORKLOADS,
-            (team.name, ""),
-            lambda o: condition("Admitted")(o) and o["status"]["fedq"]["attempt"] == 2,
-        )
-        last = found[again["status"]["clusterName"]]
+        last = found[(await placed(found, team.name, attempt=2))[0]]
         await until(last, PODS, key, lambda o: not gates(o))
         await management.delete(PODS, "alone", team.name)
         await gone(last, PODS, key)

@@ -138,7 +138,7 @@ class GenericKind:
             created=timestamp(meta["creationTimestamp"]),
             suspended=self._shown_suspended(obj),
             terminating="deletionTimestamp" in meta,
-            started=bool(status),
+            started=self._started(obj),
             finished=self.finished(obj),
             problem=self._management_problem(obj) or self.problem(obj, defaults) or wishes.problem,
             max_execution_s=max_execution_seconds(obj),
@@ -149,6 +149,10 @@ class GenericKind:
             grace_s=self._grace(obj),
             kind=self.name,
         )
+
+    def _started(self, obj: Json) -> bool:
+        """Whether it shows that it has run here since it was reset."""
+        return bool(mapping(obj, ("status",)))
 
     def _shown_suspended(self, obj: Json) -> bool:
         if self.row.managed_by:

@@ -9,21 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
-from federation.api.convert import preemptible
-from federation.api.disconnect import read_wishes
 from federation.api.names import DEFAULT_POD_SET, Annotation, Gate, Label, Mirror
 from federation.core.devices.wire.vendors import Vendors
-from federation.core.facts import LocalJob, ObjectKey, RemoteJob
+from federation.core.facts import LocalJob, RemoteJob
 from federation.core.pod_updates import PodSetUpdate
-from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet, ResourceFlavor
 from federation.jobs import admissibility, template
 from federation.jobs.admission_note import encode_admission
-from federation.jobs.batch_job import max_execution_seconds, time_problem, timestamp
+from federation.jobs.batch_job import time_problem
 from federation.jobs.containers import PodDefaults
 from federation.jobs.device_pins import Template as Cards
 from federation.jobs.devices import canonical
@@ -98,36 +94,10 @@ class Pods(GenericKind):
         sets = [(role.name, role.count, role.template) for role in roles]
         return admissibility.problem(sets, defaults) or unplaced(roles) or time_problem(obj)
 
-    def local_job(self, obj: Json, defaults: PodDefaults | None = None) -> LocalJob:
-        """See JobKind."""
-        meta, status, wishes = obj["metadata"], obj["status"], read_wishes(obj)
-        labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
-        runs = Mirror.RUNS.value in notes
-        sets: tuple[PodSet, ...] = ()
-        with suppress(QuantityError):  # told in `problem`
-            sets = self.pod_sets(obj, defaults)
-        return LocalJob(
-            uid=meta["uid"],
-            key=ObjectKey(meta["namespace"], meta["name"]),
-            version=int(meta["resourceVersion"]),
-            queue=labels.get(Label.QUEUE_NAME.value, ""),
-            priority_class=labels.get(Label.PRIORITY_CLASS.value, ""),
-            created=timestamp(meta["creationTimestamp"]),
-            suspended=not runs,
-            terminating="deletionTimestamp" in meta,
-            started=runs,
-            finished=self.finished(obj),
-            problem=self._gate_problem(obj) or self.problem(obj, defaults) or wishes.problem,
-            max_execution_s=max_execution_seconds(obj),
-            pod_sets=sets,
-            status=status,
-            preemptible=preemptible(obj),
-            wishes=wishes,
-            grace_s=self._grace(obj),
-            kind=self.name,
-        )
+    def _started(self, obj: Json) -> bool:
+        return not self._shown_suspended(obj)
 
-    def _gate_problem(self, obj: Json) -> str:
+    def _management_problem(self, obj: Json) -> str:
         if all(_held(pod) for pod in obj["spec"]["pods"]):
             return ""
         return (

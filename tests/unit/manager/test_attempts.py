@@ -22,7 +22,7 @@ async def _failing(attempts: Attempts, seconds: float) -> tuple[list[float], lis
         assert (found.ok, found.reason) == (False, "ClientConnectionFailed")
         texts[found.message] = None
         pauses.append(attempts.pause)
-        await asyncio.sleep(attempts.pause)
+        await asyncio.sleep(attempts.pause)  # virtual time
     return pauses, list(texts)
 
 

@@ -63,7 +63,7 @@ def test_a_cluster_that_is_away_counts_with_what_is_bound_there() -> None:
             world.lose(place)
             await world.until(lambda: world.phase(place) == "Suspect", 100)
             await world.until(lambda: nominal(world) == 5, 10)
-            await asyncio.sleep(10)
+            await asyncio.sleep(10)  # virtual time
             assert "only what is bound counts" in told(world)
             assert not world.record("j").life.evicted
 
@@ -74,7 +74,7 @@ def test_a_manual_quota_is_its_own() -> None:
     async def main(loop: Any) -> None:
         world = world_of("Manual")
         async with world.alive():
-            await asyncio.sleep(10)
+            await asyncio.sleep(10)  # virtual time
             assert (nominal(world), told(world)) == (1, "")
 
     virtually(main)

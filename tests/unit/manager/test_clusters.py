@@ -339,7 +339,7 @@ def test_a_multikueueconfig_gets_another_cluster() -> None:
         world.report("a", 0)
         async with world.alive():
             world.submit("j")
-            await asyncio.sleep(30)
+            await asyncio.sleep(30)  # virtual time
             assert world.copy("j") is None
             world.home.merge(MULTIKUEUE_CONFIGS, "all", {"spec": {"clusters": ["a", "b"]}})
             assert await world.until(lambda: world.copy("j"), 10) <= 1.0
@@ -356,7 +356,7 @@ def test_all_clusters_are_away_and_one_is_back() -> None:
         await world.until(lambda: {world.phase(n) for n in "ab"} == {"Suspect"})
         for number in range(4):
             world.submit(f"j{number}")
-        await asyncio.sleep(20)
+        await asyncio.sleep(20)  # virtual time
         world.heal("b")
         await world.until(lambda: world.phase("b") == "Ready")
         await world.until(lambda: all(world.copy(f"j{number}") for number in range(4)), 1)
@@ -373,7 +373,7 @@ def test_deleted_while_its_cluster_was_away() -> None:
         world.workers["a"].fake.cut()
         await world.until(lambda: world.phase("a") == "Unusable", 60)
         world.home.delete(JOBS, "j", "team")
-        await asyncio.sleep(60)
+        await asyncio.sleep(60)  # virtual time
         assert ("team", "j") in left(world, "a")
         world.workers["a"].fake.heal()
         await world.until(lambda: ("team", "j") not in left(world, "a"), 30)

@@ -110,7 +110,7 @@ async def test_a_running_job_whose_new_class_does_not_exist() -> None:
         await until(lambda: manager.controller.states[world.local()["metadata"]["uid"]].local
                     .priority_class == "high", "seen")  # fmt: skip
         writes = len(world.home.log)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # time for a write that must not come
         assert workload(world)["spec"]["priority"] == 1
         assert len(world.home.log) - writes <= 2
         classes(world, high=9)
@@ -315,7 +315,7 @@ async def test_deletion_that_waits_for_a_finalizer() -> None:
         await running(world)
         delete(world, "Background")
         await until(lambda: world.copy() is None, "the copy is gone")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # time for a copy that must not come
         assert world.copy() is None
         world.home.merge(JOBS, "j", {"metadata": {"finalizers": None}}, "team")
         await until(lambda: world.home.items(WORKLOADS) == [], "nothing is left")
@@ -383,7 +383,7 @@ async def test_created_again_while_its_cluster_is_slow() -> None:
         new = world.submit()
         await running_anew(world, new)
         uid = worker.get("j")["metadata"]["uid"]
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # time for the late deletion
         assert worker.get("j")["metadata"]["uid"] == uid
         assert worker.started("j")
 
@@ -397,7 +397,7 @@ async def test_deleted_while_its_cluster_is_away() -> None:
         worker.add(job("local"))
         worker.fake.cut()
         delete(world, "Background")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # time for a deletion that cannot arrive
         assert world.copy() is not None
         worker.fake.heal()
         await until(lambda: world.copy() is None, "the copy is gone")

@@ -23,7 +23,7 @@ JOBS_EACH = 50
 async def _answers(world: Lives, name: str, times: list[float]) -> None:
     """An agent that starts whatever it is offered, a tenth of a second later."""
     while True:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # virtual time
         fake = world.workers[name].fake
         if name in world.cut or fake.silent:
             continue
@@ -71,10 +71,10 @@ def test_its_api_server_stands_still() -> None:
             await world.until(lambda: len(times["b"]) == JOBS_EACH - 8, 10)
             assert times["b"][-1] - began < 6
             assert bound(world, "a") == 8
-            await asyncio.sleep(3)
+            await asyncio.sleep(3)  # virtual time
             link = manager.clusters.links["a"]
             assert "has not answered an offer for" in manager.clusters.problem(link)
-            await asyncio.sleep(20)
+            await asyncio.sleep(20)  # virtual time
             assert bound(world, "a") == 8
             world.submit("late", 0)
             await world.until(lambda: world.record("late") and world.record("late").admitted, 5)
@@ -93,7 +93,7 @@ def test_its_agent_stands_still() -> None:
             await world.until(lambda: len(times["b"]) == JOBS_EACH, 20)
             for n in range(3):
                 world.submit(f"late{n}", 0)
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # virtual time
             there = [job["metadata"]["name"] for job in world.workers["a"].fake.items(JOBS)]
             assert len(there) == 1
             assert there[0].startswith("late")
@@ -106,7 +106,7 @@ def test_it_answers_again() -> None:
 
     async def story(world: Lives, manager: Manager) -> None:
         submit(world)
-        await asyncio.sleep(3)
+        await asyncio.sleep(3)  # virtual time
         assert bound(world, "a") == 8
         async with answering(world, "a") as times:
             await world.until(lambda: len(times["a"]) == JOBS_EACH, 20)
@@ -148,27 +148,27 @@ def test_the_book() -> None:
     async def main(loop: VirtualLoop) -> None:
         offers = OpenOffers(OfferLimits())
         offers.opened("u", made=False)
-        await asyncio.sleep(5)
+        await asyncio.sleep(5)  # virtual time
         assert (offers.now().open, offers.now().waited) == (1, 0)
         offers.sent("u")
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         offers.sent("u")  # again: an older copy was in the way, or no answer came
         assert 1 <= offers.now().waited < 1.1
         offers.not_made("u", unsent=False)
         assert offers.now().waited == 0
         flight = offers.departs()
-        await asyncio.sleep(3)
+        await asyncio.sleep(3)  # virtual time
         assert offers.now().silence()
         offers.arrives(flight)
         assert offers.now().waited == 0
         offers.sent("u")
-        await asyncio.sleep(2)
+        await asyncio.sleep(2)  # virtual time
         offers.closed("u", replied=False)
         assert offers.now().missed
         offers.opened("v", made=True)
         offers.closed("v", replied=True)
         assert (offers.now().missed, offers.now().answers) == (False, 1)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(2.5)  # virtual time
         assert offers.now().answers == 0
 
     virtually(main)

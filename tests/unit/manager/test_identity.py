@@ -82,7 +82,7 @@ def test_the_kubeconfig_leads_to_another_cluster() -> None:
         while asyncio.get_running_loop().time() < began + 150:
             record = world.record("j")
             assert (record.attempt, record.binding.cluster, record.life.evicted) == (1, place, "")
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # virtual time
         assert starts(world.workers[place]) <= 1, "nothing but k may be there"
         await world.until(lambda: world.record("j").attempt == 2, 60)
         assert asyncio.get_running_loop().time() - last >= 180
@@ -109,12 +109,12 @@ def test_made_anew_for_another_cluster() -> None:
         await noted(world, place)
         obj = world.object(place)
         world.home.delete(MULTIKUEUE_CLUSTERS, place)
-        await asyncio.sleep(10)
+        await asyncio.sleep(10)  # virtual time
         replace(world, place, Worker(4))
         again = {**obj, "metadata": {"name": place}, "status": {}}
         world.home.create(MULTIKUEUE_CLUSTERS, again)
         await world.until(lambda: world.epoch(place) == "2", 30)
-        await asyncio.sleep(100)
+        await asyncio.sleep(100)  # virtual time
         assert world.record("j").attempt == 1
         await world.until(lambda: world.record("j").attempt == 2, 120)
 
@@ -130,7 +130,7 @@ def test_other_credentials_for_the_same_cluster() -> None:
         link = manager.clusters.links[place]
         rotate(world, place, "rotated")
         await world.until(lambda: manager.clusters.links.get(place) not in (None, link), 10)
-        await asyncio.sleep(300)
+        await asyncio.sleep(300)  # virtual time
         assert (world.epoch(place), world.phase(place)) == ("1", "Ready")
         world.workers[place].end("j")
         await world.until(lambda: world.record("j").finished, 20)
@@ -147,11 +147,11 @@ def test_by_mistake_and_back() -> None:
         await noted(world, place)
         old = replace(world, place, Worker(4))
         await world.until(lambda: world.epoch(place) == "2", 20)
-        await asyncio.sleep(30)
+        await asyncio.sleep(30)  # virtual time
         replace(world, place, old, "x")
         await world.until(lambda: world.epoch(place) == "3", 20)
         await world.until(lambda: world.record("j").binding.epoch == 3, 60)
-        await asyncio.sleep(300)
+        await asyncio.sleep(300)  # virtual time
         world.workers[place].end("j")
         await world.until(lambda: world.record("j").finished, 20)
         assert world.record("j").attempt == 1
@@ -174,10 +174,10 @@ def test_the_manager_is_restarted_in_between() -> None:
         try:
             async with world.running():
                 await world.until(lambda: world.epoch(place) == "2", 30)
-                await asyncio.sleep(30)
+                await asyncio.sleep(30)  # virtual time
             async with world.running():
                 await world.until(lambda: world.phase(place) == "Ready", 60)
-                await asyncio.sleep(30)
+                await asyncio.sleep(30)  # virtual time
                 assert world.record("j").attempt == 1
                 await world.until(lambda: world.record("j").attempt == 2, 300)
         finally:
@@ -199,7 +199,7 @@ def test_policies(policy: str, least: float, most: float | None) -> None:
         place = await world.run("j")
         await noted(world, place)
         replace(world, place, Worker(4))
-        await asyncio.sleep(least)
+        await asyncio.sleep(least)  # virtual time
         assert world.record("j").attempt == 1
         if most is None:
             order = {"metadata": {"annotations": {Order.FENCE_CONFIRMED.value: "2"}}}
@@ -219,7 +219,7 @@ def test_it_is_held_meanwhile() -> None:
         await world.until(lambda: world.epoch(place) == "2", 20)
         name = world.home.items(WORKLOADS)[0]["metadata"]["name"]
         world.home.merge(WORKLOADS, name, {"spec": {"active": False}}, "team")
-        await asyncio.sleep(100)
+        await asyncio.sleep(100)  # virtual time
         assert world.record("j").binding is not None, "its copy may run for a while yet"
         await world.until(lambda: world.record("j").binding is None, 120)
 

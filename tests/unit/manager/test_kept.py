@@ -47,7 +47,7 @@ async def test_a_manager_that_starts_meanwhile() -> None:
         await ended(world)
     async with world.running() as manager:
         await until(lambda: any(s.remotes for s in manager.controller.states.values()), "seen")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # time for a deletion that must not come
         assert world.copy() is not None
     world.keep_finished_s = 0.5
     await asyncio.sleep(1.0)  # the time itself is what passes
@@ -79,7 +79,7 @@ async def test_it_gives_way_to_another_one_of_its_name() -> None:
         worker = await running_anew(world, new)
         assert asyncio.get_running_loop().time() - start < 5
         uid = worker.get("j")["metadata"]["uid"]
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # time for the late deletion
         assert worker.get("j")["metadata"]["uid"] == uid
 
 

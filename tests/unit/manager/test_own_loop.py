@@ -25,7 +25,7 @@ async def test_leadership_is_kept_while_the_loop_is_blocked() -> None:
     with OwnLoop("election") as apart:
         await apart.run(election.lead())
         keeping = asyncio.create_task(apart.run(election.keep()))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the renewals begin
         time.sleep(3.5)  # noqa: ASYNC251  (the loop is blocked: that is what is tried)
         assert election.may_act()
         keeping.cancel()
@@ -54,7 +54,7 @@ async def test_errors_and_cancellation_pass() -> None:
         with pytest.raises(RuntimeError, match="why"):
             await apart.run(fails())
         task = asyncio.create_task(apart.run(waits()))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # it waits by now
         task.cancel()
         async with asyncio.timeout(10):
             await ended.wait()

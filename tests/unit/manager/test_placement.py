@@ -80,11 +80,11 @@ def test_what_fits_nowhere_holds_no_quota() -> None:
     async def story(world: World, manager: Manager) -> None:
         for name in ("a", "b"):
             world.report(name, 10, 10)
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         places = {await world.run("first", 7), await world.run("second", 7)}
         assert places == {"a", "b"}
         world.submit("large", 6)
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         await world.run("small", 3)
         await world.until(lambda: "a: gpu: " in world.waits("large"), 30)
         assert "b: gpu: " in world.waits("large")
@@ -130,7 +130,7 @@ def test_rules_of_a_queue() -> None:
     async def story(world: World, manager: Manager) -> None:
         note = {"metadata": {"annotations": {"fedq.io/clusters": "z"}}}
         world.home.merge(LOCAL_QUEUES, "lq", note, "team")
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         world.submit("j")
         await world.until(lambda: "allows z only" in world.waits("j"), 30)
         note["metadata"]["annotations"]["fedq.io/clusters"] = "b"
@@ -176,7 +176,7 @@ def test_prices_of_clusters() -> None:
         for name, price in (("a", "4"), ("b", "1.5")):
             note = {"metadata": {"annotations": {"fedq.io/cost-per-hour": f"f/gpu={price}"}}}
             world.home.merge(MULTIKUEUE_CLUSTERS, name, note)
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         assert await world.run("j") == "b"
 
     play(story, "a", "b")
@@ -197,10 +197,10 @@ def test_given_up() -> None:
         told = find(world.status("j"), ConditionType.EVICTED) or {}
         assert "no place within 600 s (fedq.io/give-up-after); at last: " in told["message"]
         assert "a: gpu: 4 free, 6 needed" in told["message"]
-        await asyncio.sleep(900)
+        await asyncio.sleep(900)  # virtual time
         assert world.local("j")["spec"]["suspend"] is True
         world.report("a", 8, 8)
-        await asyncio.sleep(60)
+        await asyncio.sleep(60)  # virtual time
         assert world.place("j") == ""
         world.home.merge(JOBS, "j", {"spec": {"suspend": False}}, "team")
         await world.until(lambda: world.place("j"), 5)
@@ -215,9 +215,9 @@ def test_not_given_up_once_it_has_a_place() -> None:
     async def story(world: World, manager: Manager) -> None:
         note = {"metadata": {"annotations": {"fedq.io/give-up-after": "300"}}}
         world.home.merge(LOCAL_QUEUES, "lq", note, "team")
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         place = await world.run("j")
-        await asyncio.sleep(1000)
+        await asyncio.sleep(1000)  # virtual time
         assert world.record("j").active
         world.report(place, 0)
         world.workers[place].fake.merge(JOBS, "j", {"spec": {"suspend": True}}, "team")
@@ -243,7 +243,7 @@ def test_incremental() -> None:
 
     async def story(world: World, manager: Manager) -> None:
         full(world, "a", "b")
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         world.submit("j")
         await world.until(lambda: world.nominated("j") == ["a"], 10)
         took = await world.until(lambda: world.nominated("j") == ["a", "b"], 400)
@@ -263,10 +263,10 @@ def test_a_nominee_gets_room_meanwhile() -> None:
 
     async def story(world: World, manager: Manager) -> None:
         full(world, "a")
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         world.submit("j")
         await world.until(lambda: world.nominated("j") == ["a"], 10)
-        await asyncio.sleep(100)
+        await asyncio.sleep(100)  # virtual time
         world.report("a", 4)
         await world.until(lambda: world.place("j"), 5)
         assert (world.place("j"), world.nominated("j")) == ("a", ["a"])
@@ -279,7 +279,7 @@ def test_no_round_for_who_can_never_take_it() -> None:
 
     async def story(world: World, manager: Manager) -> None:
         world.report("c", 8, 8)
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         world.submit("j", 6)
         await world.until(lambda: world.place("j"), 10)
         assert world.place("j") == "c"
@@ -287,9 +287,9 @@ def test_no_round_for_who_can_never_take_it() -> None:
         world.workers["c"].run_pods("j")
         world.submit("huge", 8)
         await world.until(lambda: world.nominated("huge") == ["a", "b", "c"], 10)
-        await asyncio.sleep(60)
+        await asyncio.sleep(60)  # virtual time
         cycles = manager.scheduler.cycles
-        await asyncio.sleep(400)
+        await asyncio.sleep(400)  # virtual time
         assert world.place("huge") == ""
         assert manager.scheduler.cycles - cycles < 150  # two for each report of an agent
 
@@ -322,7 +322,7 @@ def test_a_restart_begins_no_round_anew() -> None:
         async with world.alive():
             world.submit("j")
             await world.until(lambda: world.nominated("j") == ["a"], 10)
-            await asyncio.sleep(100)
+            await asyncio.sleep(100)  # virtual time
         began = asyncio.get_running_loop().time()
         async with world.alive():
             await world.until(lambda: world.nominated("j") == ["a", "b"], 400)
@@ -373,7 +373,7 @@ def test_an_external_dispatcher() -> None:
         world.start(world.workers[world.place("j")], "j")
         await world.until(lambda: world.record("j").admitted, 10)
         place = world.place("j")
-        await asyncio.sleep(30)
+        await asyncio.sleep(30)  # virtual time
         assert (world.nominated("j"), world.place("j")) == ([], place)
 
     play(story, "a", "b", "c", dispatching=EXTERNAL)
@@ -386,7 +386,7 @@ def test_a_nominee_that_the_queue_may_not_use() -> None:
         world.submit("j", **{"fedq.io/avoid-clusters": "a"})
         await world.until(lambda: world.waits("j"), 30)
         world.nominate("j", "a", "nowhere")
-        await asyncio.sleep(60)
+        await asyncio.sleep(60)  # virtual time
         assert world.place("j") == ""
         world.nominate("j", "a", "b")
         await world.until(lambda: world.place("j") == "b", 10)

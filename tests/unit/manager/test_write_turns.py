@@ -42,7 +42,7 @@ class Writes:
 async def settled() -> None:
     """All that can go on has gone on."""
     for _ in range(5):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a round of the loop
 
 
 async def test_no_more_than_there_are_slots() -> None:
@@ -87,7 +87,7 @@ async def test_one_that_is_given_up_holds_nobody_up() -> None:
     await writes.end("a")
     assert writes.begun == ["a", "c"]
     writes._ends["c"].set()
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # a round of the loop
     writes.tasks["d"].cancel()
     await settled()
     assert writes.begun == ["a", "c", "e"]

@@ -51,7 +51,7 @@ class Wire(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         request.extensions["hold"] = self._thawed.wait
         if (seconds := self.slow(request)) > 0:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(seconds)  # virtual time
         return await self._home.handle_async_request(request)
 
 
