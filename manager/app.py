@@ -122,6 +122,7 @@ class Manager:
         controller.queues.own_check = clusters.multikueue_check
         controller.on_quota = self.dispatcher.wake
         controller.on_void, controller.on_moved = clusters.offer_void, clusters.offers.moved
+        controller.on_grown = clusters.grown
 
     async def run(self) -> None:
         """Read everything, then act."""

@@ -17,6 +17,7 @@ import structlog
 
 from federation.api.names import ActiveReason
 from federation.core import events as on
+from federation.core.elastic import growth_uid
 from federation.core.facts import JobState, RemoteJob
 from federation.core.failover import Standing, Timings
 from federation.core.loss import harmless, may_rerun, stranded, waits_for_time
@@ -216,7 +217,8 @@ class ClusterNews:
         elif copy.local_uid in self._here.get(link.name, ()):
             self._here[link.name].discard(copy.local_uid)
         if remote.gone or remote.finished:
-            link.ledger.ended(copy.local_uid, remote.version)
+            for uid in (copy.local_uid, growth_uid(copy.local_uid)):
+                link.ledger.ended(uid, remote.version)
         if copy.local_uid in self._states:
             self._feed(copy.local_uid, on.RemoteSeen(remote))
         elif not remote.gone and not remote.terminating:

@@ -257,6 +257,15 @@ class Clusters:
         if (link := self.links.get(cluster)) is not None:
             link.ledger.ended(uid, 0)
 
+    def grown(self, uid: str, cluster: str, version: int) -> None:
+        """More pods of a copy run there since a version; 0: they are not to."""
+        if (link := self.links.get(cluster)) is None:
+            return
+        if version:
+            link.ledger.created(uid, version)
+        else:
+            link.ledger.ended(uid, 0)
+
     def clusters_for(self, checks: tuple[str, ...]) -> list[str] | str:
         """Clusters that a queue with these checks may use, in order; or what is wrong."""
         name = self.multikueue_check(checks)

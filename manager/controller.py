@@ -22,6 +22,7 @@ from federation.api.workload_spec import left_by
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.dispatchers import Dispatcher
+from federation.core.elastic import growth_uid, unsettled
 from federation.core.facts import BATCH_JOB, JobState, LocalJob, ObjectKey, Record
 from federation.core.failover import DEFAULT, Timings
 from federation.core.lifecycle import step, wake_at
@@ -29,7 +30,7 @@ from federation.core.policies import Policies
 from federation.core.reasons import Reason
 from federation.core.scheduler import Scheduler
 from federation.core.stay import LifeRules
-from federation.core.types import ClusterQueue
+from federation.core.types import ClusterQueue, Holder
 from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
@@ -53,8 +54,9 @@ class Controller:
     """Keeps the states, and what the scheduler charges equal to what they hold.
 
     `run_effects` carries out the effects of one step. `on_quota` hears that the scheduler may
-    decide something new, `on_void` that an offer decided on (UID, cluster) is not made, `on_moved`
-    of each change of a job's state. `inactive` names the ClusterQueues that admit nothing, and why.
+    decide something new, `on_void` that an offer decided on (UID, cluster) is not made, `on_grown`
+    that more pods of what runs are counted there as of a version (0: are not to be), `on_moved` of
+    each change of a job's state. `inactive` names the ClusterQueues that admit nothing, and why.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Controller:
         self.adjusted: Callable[[Mapping[str, ClusterQueue]], Mapping[str, ClusterQueue]] = dict
         """The ClusterQueues with the quota that counts."""
         self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
+        self.on_grown: Callable[[str, str, int], None] = lambda uid, cluster, version: None
         self.on_moved: Callable[[str, JobState, JobState], None] = lambda uid, before, after: None
         self.fetch: Callable[[LocalJob], Coroutine[Any, Any, Json | None]]
         """Gets a Job that is not in memory any more; None if it cannot be had."""
@@ -162,6 +165,7 @@ class Controller:
         self.states[uid] = after
         self._charge(uid, state, after)
         self._free_offer(uid, state, after)
+        self._free_growth(uid, state, after)
         self.on_moved(uid, state, after)
         if isinstance(event, on.Placed) and after.choice is None and after.bound is None:
             self.charge(uid, after)  # void at once: nothing of it may stay
@@ -198,15 +202,19 @@ class Controller:
         """Keep what the scheduler charges equal to what the states hold."""
         same = before.record is after.record and before.local is after.local
         same = same and before.admission is after.admission and before.evicting == after.evicting
+        same = same and before.grown is after.grown
         same = same and before.reclaimable == after.reclaimable and before.there == after.there
         if same and before.pods_ready == after.pods_ready:
             return
         self.charge(uid, after)
 
     def charge(self, uid: str, state: JobState) -> None:
-        """Have the scheduler charge what a job holds."""
+        """Have the scheduler charge what a job holds, and what it is to have beside that."""
+        self._charge_as(uid, self.views.holder(uid, state))
+        self._charge_as(growth_uid(uid), self.views.growth_holder(uid, state))
+
+    def _charge_as(self, uid: str, held: Holder | None) -> None:
         known = self.scheduler.holder(uid)
-        held = self.views.holder(uid, state)
         if held == known:
             return
         if held is None:
@@ -221,6 +229,15 @@ class Controller:
         """Say when a decision was given up: its cluster has that room again."""
         if before.choice is not None and after.choice is None and after.bound is None:
             self.on_void(uid, before.choice.cluster)
+
+    def _free_growth(self, uid: str, before: JobState, after: JobState) -> None:
+        """Say what became of more pods that were decided on: they are there, or are not to be."""
+        if not unsettled(before) or unsettled(after) or before.bound is None:
+            return
+        was, now = before.remote, after.remote
+        more = was and now and was.size and now.size and now.size.runs > was.size.runs
+        version = now.version if more and now else 0
+        self.on_grown(growth_uid(uid), before.bound.cluster, version)
 
     def forget(self, uid: str) -> None:
         """Drop all memory of a job."""
@@ -387,6 +404,8 @@ class Controller:
     def see_workload(self, obj: Json) -> None:
         """A Workload as it is now. Those of other kinds of owners are not ours."""
         meta = obj["metadata"]
+        if records.superseded_slice(obj):
+            return
         known = self._workloads.get(ObjectKey(meta["namespace"], meta["name"]), ("", ""))
         # One whose owner was taken away by hand still is the record that we write.
         if (unread := self._unread.get(records.owner_kind(obj))) is not None:

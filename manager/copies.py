@@ -18,7 +18,7 @@ from federation.core.wishes import Disconnect
 from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
-from federation.jobs import batch_job
+from federation.jobs import elastic
 from federation.jobs.mirror import Identity
 from federation.jobs.offer import copy_of, start_problem
 from manager.clusters import Clusters
@@ -117,10 +117,19 @@ class Copies:
         body: Json = {"metadata": {"annotations": notes, "labels": labels}}
         await self._change(uid, state, effect.cluster, effect.uid, body)
 
-    async def resize(self, uid: str, state: JobState, effect: do.Resize) -> None:
-        """Give the copy fewer pods."""
+    async def resize(
+        self, uid: str, state: JobState, effect: do.Resize | do.AskForMore | do.WithdrawGrowth
+    ) -> None:
+        """Give the copy fewer pods, or have its agent give it more, or not."""
         local, _ = facts(state)
-        body = batch_job.resized(await self.job_body(uid, local))
+        job = await self.job_body(uid, local)
+        match effect:
+            case do.Resize():
+                body = elastic.fewer_patch(job, effect.pods)
+            case do.AskForMore():
+                body = elastic.ask_patch(job, effect.pods)
+            case _:
+                body = {"metadata": {"annotations": dict(elastic.NOTHING_ASKED)}}
         await self._change(uid, state, effect.cluster, effect.uid, body)
 
     async def _change(

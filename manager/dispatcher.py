@@ -20,6 +20,8 @@ import structlog
 
 from federation.core import events as on
 from federation.core.cycle import Decision, Fit, Preempt, Requeue
+from federation.core.dispatch import Choice
+from federation.core.elastic import desired
 from federation.core.facts import JobState
 from federation.core.queueing import IndexLost, IndexUnavailable
 from federation.core.reasons import Reason
@@ -203,6 +205,8 @@ class Dispatcher:
         """
         item, choice = fit.item, fit.choice
         assert choice is not None
+        if item.growth is not None:
+            return self._commit_growth(fit, choice)
         state = self._controller.states.get(item.uid) or JobState()
         link = self._clusters.links.get(choice.cluster)
         if not state.queued or state.choice is not None:
@@ -216,9 +220,25 @@ class Dispatcher:
         self._controller.feed(item.uid, on.Placed(fit.admission, choice))
         return True
 
+    def _commit_growth(self, fit: Fit, choice: Choice) -> bool:
+        """The same for more pods of a job that runs."""
+        uid = fit.item.job
+        state = self._controller.states.get(uid) or JobState()
+        link = self._clusters.links.get(choice.cluster)
+        (pods,) = fit.item.pod_sets
+        wanted = (pods.count, fit.item.priority)
+        asked = state.grown is None and state.growing == wanted == desired(state)
+        if link is None or not asked:
+            self._controller.feed(uid, on.GrowthLost())
+            self._controller.charge(uid, self._controller.states.get(uid) or JobState())
+            return False
+        link.ledger.offer(fit.item.uid, choice)
+        self._controller.feed(uid, on.GrowthPlaced(fit.admission))
+        return True
+
     def _preempt(self, preempt: Preempt) -> None:
         """Have the victims evicted that are not yet; the preemptor is tried again by itself."""
-        state = self._controller.states.get(preempt.item.uid)
+        state = self._controller.states.get(preempt.item.job)
         uid = state.record.uid if state and state.record else ""
         scheduler = self._scheduler
         for victim in preempt.victims:

@@ -19,10 +19,11 @@ import structlog
 from federation.api import record as records
 from federation.api import record_patches as patches
 from federation.api.meta import wire_time
-from federation.api.names import Order
+from federation.api.names import Annotation, Order
 from federation.api.workload_spec import spec_changes, workload_class
 from federation.core import effects as do
 from federation.core import events as on
+from federation.core.elastic import growth_uid
 from federation.core.facts import Binding, JobState, LocalJob, Record
 from federation.core.reasons import Reason
 from federation.core.returning import retakable
@@ -125,6 +126,10 @@ class EffectRunner:
                 self._take_out(uid)
             case do.Enqueue():
                 await self._enqueue(uid, state)
+            case do.EnqueueGrowth(pods):
+                self._enqueue_growth(uid, state, pods)
+            case do.DequeueGrowth():
+                self._take_out(growth_uid(uid))
             case do.Offer():
                 await self._copies.offer(uid, state, effect)
             case do.Adopt():
@@ -133,7 +138,7 @@ class EffectRunner:
                 await self._copies.remove(uid, state, effect)
             case do.Prioritize():
                 await self._copies.prioritize(uid, state, effect)
-            case do.Resize():
+            case do.Resize() | do.AskForMore() | do.WithdrawGrowth():
                 await self._copies.resize(uid, state, effect)
             case do.Bind(cluster, attempt):
                 async with self._turns.turn(_rank(state, effect)):
@@ -155,12 +160,26 @@ class EffectRunner:
             raise Again("", AFTER_CONFLICT_S)
         priority, ref = self._priority(uid, local)
         wanted = self._manifest(uid, local, priority, ref)
-        if changes := spec_changes(record, wanted):
-            await self._patch_workload(uid, record, {"spec": changes})
+        changes: Json = {"spec": found} if (found := spec_changes(record, wanted)) else {}
+        if local.elastic != record.elastic:
+            note = {Annotation.ELASTIC_JOB.value: "true" if local.elastic else None}
+            changes["metadata"] = {"annotations": note}
+        if changes:
+            await self._patch_workload(uid, record, changes)
         item = self._controller.views.pending(uid, local, record, queue, priority)
         if (copy := retakable(state)) is not None:
             item = replace(item, stays=copy.cluster)
         self._controller.scheduler.put(item, time.time())
+        self._controller.on_quota()
+
+    def _enqueue_growth(self, uid: str, state: JobState, pods: int) -> None:
+        """They keep the age and the priority of the job."""
+        local, record = facts(state)
+        if record.admission is None:
+            raise Again("", AFTER_CONFLICT_S)
+        self._controller.scheduler.put(
+            self._controller.views.growth(uid, local, record, pods), time.time()
+        )
         self._controller.on_quota()
 
     def _manifest(self, uid: str, local: LocalJob, priority: int, ref: Json | None) -> Json:
@@ -183,6 +202,15 @@ class EffectRunner:
             raise Again("", AFTER_CONFLICT_S)  # the classes have changed meanwhile
         body: Json = {"spec": {"priority": priority, "priorityClassRef": ref}}
         await self._patch_workload(uid, record, body)
+
+    async def _set_pod_counts(self, state: JobState) -> None:
+        local, record = facts(state)
+        await self._copies.job_body(local.uid, local)
+        wanted = self._manifest(local.uid, local, record.priority, None)
+        if "podSets" not in wanted:
+            raise Again("", AFTER_CONFLICT_S)
+        spec = {"podSets": wanted["podSets"]}
+        await self._patch_workload(local.uid, record, {"spec": spec})
 
     def _take_out(self, uid: str) -> None:
         self._controller.scheduler.take_out(uid, time.time())
@@ -257,6 +285,8 @@ class EffectRunner:
         if isinstance(effect, do.SetActive):
             active: Json = {"spec": {"active": effect.active}}
             return await self._patch_workload(local.uid, record, active)
+        if isinstance(effect, do.SetPodCounts):
+            return await self._set_pod_counts(state)
         if isinstance(effect, do.SetPriority):
             return await self._set_priority(local.uid, state)
         if isinstance(effect, do.EndMove):

@@ -59,8 +59,10 @@ class Placing:
             return allowed
         asking = [(pods, pods.count, ()) for pods in item.pod_sets if pods.cards is not None]
         self._clusters.judge.learn(item.uid, gang_of(asking, {}))
-        among = candidates(item, allowed, self._settings)
+        among = self._among(item, allowed)
         choice = self._choose(item, admission, {name: self._view(name) for name in among})
+        if isinstance(choice, NoCluster) and item.growth is not None:
+            return choice
         if isinstance(choice, NoCluster):
             return self._not_nominated(item, admission, allowed, choice)
         if self._settings.kind is Dispatcher.ALL_AT_ONCE:
@@ -81,7 +83,7 @@ class Placing:
     def names(self, item: Pending) -> Sequence[str]:
         """The clusters that a workload may be offered to."""
         allowed = self._allowed(item)
-        return () if isinstance(allowed, NoCluster) else candidates(item, allowed, self._settings)
+        return () if isinstance(allowed, NoCluster) else self._among(item, allowed)
 
     def choose(
         self, item: Pending, admission: Admission, gone: AbstractSet[str], among: Collection[str]
@@ -134,6 +136,12 @@ class Placing:
         queue = view.local_queues.get((holder.namespace, holder.local_queue))
         return None if queue is None else (cluster, (queue, expected(holder, queue, view)))
 
+    def _among(self, item: Pending, allowed: list[str]) -> Sequence[str]:
+        """More pods of what runs go where that runs."""
+        if item.growth is not None:
+            return [item.growth.cluster]
+        return candidates(item, allowed, self._settings)
+
     def _allowed(self, item: Pending) -> list[str] | NoCluster:
         queue = self._controller.scheduler.snapshot.queues[item.cluster_queue]
         allowed = self._clusters.clusters_for(queue.check_names)
@@ -142,7 +150,7 @@ class Placing:
     def _choose(
         self, item: Pending, admission: Admission, views: dict[str, ClusterView]
     ) -> Choice | NoCluster:
-        state = self._controller.states.get(item.uid) or JobState()
+        state = self._controller.states.get(item.job) or JobState()
         return choose(item, admission, views, state.refusals, self._now, self._terms)
 
     def _not_nominated(

@@ -91,7 +91,12 @@ class Reasons:
         return Wait(head, Reason.WAITING_FOR_QUOTA, text, Requeue.GENERIC)
 
     def _tell(self, item: Pending, why: Explanation, *, own: bool) -> None:
-        state = self._controller.states.get(item.uid)
+        state = self._controller.states.get(item.job)
+        if state is not None and item.growth is not None:
+            said = why.reason, why.message
+            if said != state.growth_waits and (own or said[0] != state.growth_waits[0]):
+                self._controller.feed(item.job, on.GrowthNotPlaced(*said))
+            return
         if state is None or (why.reason, why.message) == state.waits:
             return
         if own or why.reason != state.waits[0]:

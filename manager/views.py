@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from federation.core import elastic
 from federation.core.backoff import queue_timestamp
 from federation.core.dispatchers import Dispatcher
 from federation.core.facts import JobState, LocalJob, Record
@@ -12,7 +13,7 @@ from federation.core.failover import DEFAULT, Timings
 from federation.core.placement_rules import PlacementRules, nearest_rules
 from federation.core.policies import Policies
 from federation.core.requests import charged, shrink
-from federation.core.types import Admission, ClusterQueue, Holder, LocalQueue, Pending
+from federation.core.types import Admission, ClusterQueue, Growth, Holder, LocalQueue, Pending
 from federation.core.wishes import Disconnect, grace_problem, nearest
 from federation.core.world import World
 from federation.edge.catalog import Catalog
@@ -67,6 +68,37 @@ class Views:
             nominees=record.nomination.clusters if self._nominates else (),
         )
 
+    def growth(self, uid: str, local: LocalJob, record: Record, more: int) -> Pending:
+        """So many pods that a job which runs is to have beside those that it has: where it is, in
+        the flavors that it has, with its age.
+        """
+        bound, held = record.binding, record.admission
+        assert bound is not None
+        assert held is not None
+        (pods,), (given,) = local.pod_sets, held.pod_sets
+        flavors = {(pods.name, resource): name for resource, name in given.flavors.items()}
+        return Pending(
+            uid=elastic.growth_uid(uid),
+            namespace=local.key.namespace,
+            name=local.key.name,
+            local_queue=local.queue,
+            cluster_queue=held.cluster_queue,
+            priority=record.priority,
+            created=local.created,
+            pod_sets=(replace(pods, count=more, topology=None),),
+            generation=max(local.version, record.version),
+            preemptible=self.preemptible(local),
+            growth=Growth(uid, bound.cluster, flavors),
+        )
+
+    def growth_holder(self, uid: str, state: JobState) -> Holder | None:
+        """What a job holds of the pods that it is to have beside those in its record."""
+        more = state.grown
+        if more is None or (base := self.holder(uid, state)) is None:
+            return None
+        name, usage = elastic.growth_uid(uid), more.usage()
+        return replace(base, uid=name, admission=more, usage=usage, admitted=False)
+
     @property
     def _nominates(self) -> bool:
         """Whether nominations decide where jobs may be offered to."""
@@ -87,9 +119,13 @@ class Views:
             return None
         # Without a binding its conditions are those of the attempt before.
         at = record.reserved_at if record.binding is not None else None
-        used = _still_there(held, state)
-        if local is not None and state.reclaimable:
-            used = charged(used, local.pod_sets, state.reclaimable)
+        follows = local is not None and elastic.applies(local, record)
+        used = held if follows else _still_there(held, state)
+        if local is not None and state.reclaimable and not elastic.unsettled(state):
+            sets = local.pod_sets
+            if follows:  # they are counted from what the copy runs
+                sets = (replace(sets[0], count=elastic.given(record)),)
+            used = charged(used, sets, state.reclaimable)
         # Without these rules nobody asks for the two: spare the changes.
         blocks, usage = self.policies.rules.block_admission, self.policies.fair_usage
         admitted = record.binding is not None and record.admitted

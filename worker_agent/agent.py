@@ -226,6 +226,7 @@ class Agent:
             state.evicting.pop(uid, None)
             self.scheduler.release(uid, now)
             self.devices.forget(uid)
+            self._decisions.growths.forget(uid, now)
             self._leave(uid, now)
             return
         if state.busy(uid):  # looked at again when the write is done
@@ -235,8 +236,10 @@ class Agent:
             assert job.holds is not None
             self._leave(uid, now)
             self._hold(job, job.holds, now)
+            self._decisions.growths.look(job, now)
             self._controls.judge(job, now)
             return
+        self._decisions.growths.forget(uid, now)
         state.evicting.pop(uid, None)
         self.scheduler.release(uid, now)
         self.devices.release(uid)

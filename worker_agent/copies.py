@@ -35,6 +35,10 @@ class Copies:
             given = job.deciding_until - MARGIN_S
             self._until[job.uid] = min(given, now + VICTIMS_MAY_TAKE_S)
 
+    def stands(self, uid: str) -> None:
+        """More pods of a copy stand in a queue."""
+        self._decisions.setdefault(uid, None)
+
     def decided(self, uid: str, decision: Decision) -> None:
         """A cycle looked at a copy, and did not admit it."""
         self._decisions[uid] = decision

@@ -13,6 +13,7 @@ from worker_agent import texts
 from worker_agent.copies import Copies
 from worker_agent.devices import Devices
 from worker_agent.facts import Stage, WorkerJob
+from worker_agent.growths import Growths
 from worker_agent.lines import Lines
 from worker_agent.reservations import Reservations
 from worker_agent.state import State, stamp
@@ -27,6 +28,7 @@ class Decisions:
         self._state, self._devices = state, devices
         self.lines = Lines(state.scheduler)
         self.copies = Copies(state.scheduler, self.lines)
+        self.growths = Growths(state, self.copies)
         self._reservations = Reservations(state, devices)
         self._untold: set[str] = set()
 
@@ -48,12 +50,14 @@ class Decisions:
 
     def act(self, decision: Decision, explainer: Explainer, now: float) -> None:
         """Do what a cycle decided."""
-        state, uid = self._state, decision.item.uid
-        job = state.jobs.get(uid)
-        if job is None or job.stage is not Stage.WAITING:  # changed since it was queued
+        state, item, uid = self._state, decision.item, decision.item.uid
+        job, more = state.jobs.get(item.job), item.growth is not None
+        if job is None or not self._waits(job, more=more):  # changed since it was queued
             state.scheduler.release(uid, now)
             self._devices.release(uid)
-            state.touch(uid)
+            state.touch(item.job)
+        elif isinstance(decision, Fit) and more:
+            self.growths.admit(job, decision)
         elif isinstance(decision, Fit):
             self._admit(job, decision, now)
         else:
@@ -65,6 +69,10 @@ class Decisions:
                 self.copies.decided(uid, decision)
             else:
                 state.set_aside(job, texts.of(decision, explainer))
+
+    def _waits(self, job: WorkerJob, *, more: bool) -> bool:
+        """Whether a Job, or more pods of it, still stand in a queue."""
+        return self.growths.wanted(job) if more else job.stage is Stage.WAITING
 
     def _admit(self, job: WorkerJob, fit: Fit, now: float) -> None:
         state = self._state
@@ -99,7 +107,7 @@ class Decisions:
         state, item = self._state, decision.item
         for held, cause in decision.victims:
             text = preemption_message(
-                decision, held, cause, state.scheduler.snapshot, state.workload_uid(item.uid)
+                decision, held, cause, state.scheduler.snapshot, state.workload_uid(item.job)
             )
             eviction = Eviction(Reason.PREEMPTED.value, text, stamp(now), cause.value)
             state.evict(held.uid, eviction)
@@ -108,13 +116,15 @@ class Decisions:
         """Nothing moves any more: answer the copies, and say why the others wait."""
         state, scheduler = self._state, self._state.scheduler
         for uid, why in self.copies.refusals(now):
+            item = scheduler.items[uid]
             scheduler.take_out(uid, now)
             self.forget(uid)
-            if uid in state.jobs:
-                state.refuse(state.jobs[uid], why)
+            if (job := state.jobs.get(item.job)) is not None:
+                (self.growths if item.growth else state).refuse(job, why)
         for uid in self.copies.undecided():
             until = stamp(self.copies.wait_for_victims(uid, now))
-            state.write(state.jobs[uid], partial(self._decide_later, until))
+            if uid in state.jobs:  # for more pods of a copy the manager waits anyway
+                state.write(state.jobs[uid], partial(self._decide_later, until))
         explainer = Explainer(scheduler.snapshot)
         for uid in self._untold & scheduler.items.keys() & state.jobs.keys():
             why = self.lines.why(scheduler.items[uid], explainer)

@@ -9,13 +9,13 @@ from enum import Enum, auto
 from federation.api.disconnect import read_wishes
 from federation.api.kinds.paths import mapping
 from federation.api.names import Label, Mirror, Option
-from federation.core.facts import BATCH_JOB, ObjectKey
+from federation.core.facts import BATCH_JOB, NOT_ASKED, ObjectKey
 from federation.core.failover import OnDisconnect
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet
 from federation.core.wishes import Disconnect, nearest
 from federation.edge.resources import Json
-from federation.jobs import batch_job
+from federation.jobs import batch_job, elastic
 from federation.jobs.containers import NO_DEFAULTS
 from federation.jobs.devices import spelling_problem
 from federation.jobs.eviction_note import Eviction, read_eviction
@@ -76,6 +76,11 @@ class WorkerJob:
     reclaimable: Mapping[str, int] = field(default_factory=dict)
     at_once: int = 0
     """Pods that it runs at one time as its spec is now, which anybody may change."""
+    asks: int = 0
+    """Pods that its spec asks for."""
+    grow_to: int = 0
+    """Of a copy: so many pods the manager wants it to have; 0 if it asks for no change."""
+    grow_refused: str = ""
     problem: str = ""
     mirrored: bool = False
     local_uid: str = ""
@@ -208,6 +213,7 @@ def worker_job(job: Json, request: Asked | None = None, kinds: Kinds = KINDS) ->
     said = read_wishes(job)
     disconnect = Disconnect() if said.problem else nearest([said])  # the safe one if in doubt
     request = request or asked(job, kinds=kinds)
+    growth = elastic.asked(job) if mirrored and kind.seats else NOT_ASKED
     reserved = batch_job.timestamp(annotations.get(Mirror.RESERVED_AT.value)) or None
     admitted_at = batch_job.timestamp(annotations.get(Mirror.ADMITTED_AT.value)) or reserved
     return WorkerJob(
@@ -222,6 +228,9 @@ def worker_job(job: Json, request: Asked | None = None, kinds: Kinds = KINDS) ->
         pod_sets=request.pod_sets,
         reclaimable=kind.reclaimable({"spec": request.counts}, job),
         at_once=at_once(spec, status) if kind.seats else 0,
+        asks=sum(pods.count for pods in request.pod_sets),
+        grow_to=growth.pods,
+        grow_refused=growth.refused,
         problem=request.problem,
         mirrored=mirrored,
         local_uid=local_uid,

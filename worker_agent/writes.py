@@ -201,6 +201,23 @@ class Jobs:
         await stored.delete(job.key.name, job.key.namespace, uid=job.uid)
         log.info("job.expired", job=str(job.key))
 
+    async def grow(self, job: WorkerJob, patch: Json) -> None:
+        """Have a copy run more pods, with the note of what is charged for them.
+
+        What the API server will never take is refused.
+        """
+        try:
+            await self._patch(job, patch)
+        except (Forbidden, Invalid) as error:
+            await self.refuse_growth(job, f"{Reason.FAILED_TO_START}: {error.message}")
+            return
+        log.info("job.grown", job=str(job.key), pods=job.grow_to)
+
+    async def refuse_growth(self, job: WorkerJob, why: str) -> None:
+        """A copy gets no more pods for now."""
+        await self._annotate(job, {Mirror.GROW_REFUSED.value: why})
+        log.info("job.not_grown", job=str(job.key), pods=job.grow_to, why=why)
+
     async def move(self, job: WorkerJob, note: str) -> None:
         """Some pods of a running Job go elsewhere."""
         await self._annotate(job, {Mirror.ADMISSION.value: note})

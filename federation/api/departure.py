@@ -119,12 +119,18 @@ def unbind_patch(record: Record, effect: do.Unbind, now: str) -> Json:
         fields["accumulatedPastExecutionTimeSeconds"] = run or None
     return status_patch(
         record,
-        conditions=with_conditions(status, changes, now),
+        conditions=with_conditions(_unscaled(status), changes, now),
         admission=None,
         clusterName=None,
         fedq={"cluster": "", "message": effect.message, "epoch": 0, "boundAt": None, "pods": None},
         **fields,
     )
+
+
+def _unscaled(status: Mapping[str, Any]) -> Json:
+    """The status without what is said of the size of a job that runs."""
+    kept = [c for c in status.get("conditions") or () if c["type"] != ConditionType.SCALED]
+    return {**status, "conditions": kept}
 
 
 def readmit_patch(record: Record, reason: str, message: str, now: str) -> Json:

@@ -110,6 +110,12 @@ class Mirror(StrEnum):
     (the manager raises EPOCH on it)."""
     REPLICAS = "fedq.io/replicas"
     """On a copy that is held back by having no pods: the numbers that it is started with (JSON)."""
+    GROW_TO = "fedq.io/grow-to"
+    """On a copy that runs, by the manager: the numbers that its spec is to have instead of those
+    that it has, and that ask for more pods (JSON). The agent writes them into the spec once it has
+    charged the pods."""
+    GROW_REFUSED = "fedq.io/grow-refused"
+    """The agent's no to that, with its reason; the manager takes both away."""
     RUNS = "fedq.io/runs"
     """On an object of the management cluster that stays suspended there for good, as the
     controllers of its kind heed no managedBy: it runs on a worker."""
@@ -234,6 +240,9 @@ class ConditionType(StrEnum):
     FINISHED = "Finished"
     DEACTIVATION_TARGET = "DeactivationTarget"
     BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
+    SCALED = "fedq.io/Scaled"
+    """Ours: whether an elastic job that runs has as many pods as it asks for; only of those that
+    had to wait for some."""
     MULTIKUEUE_MANAGER_QUOTA_AUTOMATION = "MultiKueueManagerQuotaAutomation"
 
 

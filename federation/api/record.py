@@ -15,6 +15,7 @@ from federation.api.life import moment, read_life
 from federation.api.names import (
     DEFAULT_POD_SET,
     KUEUE_API,
+    Annotation,
     ConditionType,
     Label,
 )
@@ -24,6 +25,7 @@ from federation.core.dispatchers import NOT_NOMINATED, Nomination
 from federation.core.facts import BATCH_JOB, Binding, LocalJob, ObjectKey, Record
 from federation.core.failover import OnDisconnect
 from federation.core.quantity import format_quantity, parse_resources
+from federation.core.reasons import Reason
 from federation.core.types import Admission, PodSetAssignment
 
 Json = dict[str, Any]
@@ -77,8 +79,36 @@ def read_record(obj: Json) -> Record:
         priority_class=workload_class(spec.get("priorityClassRef")),
         counts={p.get("name", DEFAULT_POD_SET): p.get("count", 0) for p in pod_sets(spec)},
         pods=shape(pod_sets(spec)),
+        elastic=is_elastic(obj),
+        scaling=_scaling(status),
         status=status,
     )
+
+
+def is_elastic(obj: Mapping[str, Any]) -> bool:
+    """Whether a job, or a Workload, says that its number of pods may change while it runs."""
+    annotations = obj["metadata"].get("annotations") or {}
+    return bool(annotations.get(Annotation.ELASTIC_JOB.value) == "true")
+
+
+def _scaling(status: Mapping[str, Any]) -> tuple[str, str]:
+    found = find(status, ConditionType.SCALED)
+    if found is None or found["status"] == "True":
+        return "", ""
+    return found["reason"], found["message"]
+
+
+def superseded_slice(obj: Mapping[str, Any]) -> bool:
+    """Whether a Workload is a slice of an elastic job that Kueue left, and not the job's record:
+    another one has taken its place, or it was to take that of another one and has no quota.
+    """
+    status = obj.get("status") or {}
+    finished = find(status, ConditionType.FINISHED)
+    if finished is not None and finished.get("reason") == Reason.WORKLOAD_SLICE_REPLACED:
+        return True
+    annotations = obj["metadata"].get("annotations") or {}
+    replaces = annotations.get(Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR.value)
+    return bool(replaces) and not is_true(status, ConditionType.QUOTA_RESERVED)
 
 
 def _nomination(status: Mapping[str, Any], fedq: Mapping[str, Any]) -> Nomination:
@@ -238,6 +268,7 @@ def manifest(
             "namespace": meta["namespace"],
             "labels": {Label.JOB_UID.value: meta["uid"]},
             "ownerReferences": [_owner(job, kind)],
+            **({"annotations": {Annotation.ELASTIC_JOB.value: "true"}} if local.elastic else {}),
         },
         "spec": spec,
     }

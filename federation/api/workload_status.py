@@ -49,10 +49,7 @@ class PodSetAssignment(WireModel):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            *(
-                (same(field), f"{field} of an admission is immutable; clear the admission first")
-                for field in ("flavors", "resourceUsage", "count")
-            )
+            (same("flavors"), "flavors of an admission is immutable; clear the admission first")
         )
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from federation.core import doubt, edits, loss, moving, pod_note, returning
+from federation.core import doubt, edits, elastic, loss, moving, pod_note, returning
 from federation.core import effects as do
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
@@ -86,7 +86,8 @@ def plan_bound(
         return _suspended(state, record, copy, now, leaves=leaves)
     if not leaves and checks_differ(state, record):
         return state, (do.SyncChecks(),)
-    return _running(state, local, record, copy, now, rules)
+    state, effects = _running(state, local, record, copy, now, rules)
+    return (state, effects) if effects or leaves else elastic.plan(state, local, record, now)
 
 
 def _edited(

@@ -1,12 +1,14 @@
 """A job that people edit while it is bound: its priority and its number of pods follow.
 
 Fewer pods go on where they are; for more there is no quota: the job leaves, as Kueue has it, and
-queues for what it asks for now. Nothing of it is done to a job that leaves already.
+queues for what it asks for now, unless it is elastic (`federation.core.elastic`). Nothing of it is
+done to a job that leaves already.
 """
 
 from __future__ import annotations
 
 from federation.core import effects as do
+from federation.core import elastic
 from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.loss import reached
 from federation.core.reasons import Reason
@@ -15,7 +17,9 @@ from federation.core.reasons import Reason
 def outgrown(
     state: JobState, local: LocalJob, record: Record, copy: RemoteJob | None
 ) -> do.Evict | None:
-    """The eviction of a job that asks for more pods than it was given."""
+    """The eviction of a job that asks for more pods than it was given, unless it is elastic."""
+    if elastic.applies(local, record):
+        return None
     for pods in local.pod_sets:
         had = _given(record, copy, pods.name)
         if had is not None and pods.count > had:
@@ -54,5 +58,5 @@ def on_copy(
         effects.append(do.Prioritize(copy.cluster, copy.uid, record.priority))
     wanted = sum(pods.count for pods in local.pod_sets)
     if copy.size is not None and local.pod_sets and wanted < copy.size.runs:
-        effects.append(do.Resize(copy.cluster, copy.uid))
+        effects.append(do.Resize(copy.cluster, copy.uid, wanted))
     return tuple(effects)

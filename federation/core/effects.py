@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from federation.core.backoff import RequeueState
 from federation.core.reasons import Reason
+from federation.core.types import Admission
 from federation.core.why import Explanation
 
 VOID = f"{Reason.WITHDRAWN_FROM_WORKER_CLUSTER}: the job leaves before it was started"
@@ -103,10 +104,60 @@ class Prioritize:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Have a copy run as many pods as the local job asks for now, which are fewer."""
+    """Have a copy run fewer pods: so many."""
 
     cluster: str
     uid: str
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskForMore:
+    """Ask the agent to let a copy run so many pods, which are more."""
+
+    cluster: str
+    uid: str
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawGrowth:
+    """Take away what the agent was asked for, and its answer."""
+
+    cluster: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueGrowth:
+    """Put so many pods, which a job is to have beside those that run, into the index."""
+
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class DequeueGrowth:
+    """Take them out of the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetPodCounts:
+    """Have the spec of the Workload ask for as many pods as the job does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regrant:
+    """Record that a job that runs holds quota for another number of pods."""
+
+    admission: Admission
+
+
+@dataclass(frozen=True, slots=True)
+class SetScaling:
+    """Record why a job runs fewer pods than it asks for; '' if it does not."""
+
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +323,13 @@ Effect = (
     | SetPriority
     | Prioritize
     | Resize
+    | AskForMore
+    | WithdrawGrowth
+    | EnqueueGrowth
+    | DequeueGrowth
+    | SetPodCounts
+    | Regrant
+    | SetScaling
     | Admit
     | SetSuspend
     | ResetStatus

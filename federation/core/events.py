@@ -87,6 +87,26 @@ class NotPlaced:
 
 
 @dataclass(frozen=True, slots=True)
+class GrowthPlaced:
+    """The cycle gave more pods to a job that runs; the claim in the index holds."""
+
+    admission: Admission
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthNotPlaced:
+    """The cycle looked at the pods that a job is to have beside those that run: they wait."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthLost:
+    """They are out of the index, and were not placed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evict:
     """The job has to give its quota back; it is held until its pods are gone.
 
@@ -191,6 +211,9 @@ Event = (
     | Placed
     | Nominated
     | NotPlaced
+    | GrowthPlaced
+    | GrowthNotPlaced
+    | GrowthLost
     | Evict
     | QueuesSeen
     | PrioritySeen

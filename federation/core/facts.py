@@ -65,6 +65,8 @@ class LocalJob:
     grace_s: int = 30
     """How long its pods may take to end when they are told to."""
     kind: str = BATCH_JOB
+    elastic: bool = False
+    """Whether its number of pods may change while it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,10 @@ class Record:
     """The pods that it asks for, by pod set."""
     pods: str = ""
     """What its pods ask for (`federation.api.pod_shape`)."""
+    elastic: bool = False
+    """Whether the Workload says that its numbers may change while it holds quota."""
+    scaling: tuple[str, str] = ("", "")
+    """Reason and message of why it runs fewer pods than it asks for, while it does."""
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -178,6 +184,30 @@ class Size(NamedTuple):
     asked: int
     runs: int
     there: int
+
+
+class Asked(NamedTuple):
+    """So many pods the manager asked the agent to let a copy have, 0 for none; `refused` is the
+    agent's no, with its reason.
+    """
+
+    pods: int = 0
+    refused: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether something of it stands on the copy."""
+        return bool(self.pods or self.refused)
+
+
+NOT_ASKED = Asked()
+
+
+class Growing(NamedTuple):
+    """So many more pods of a job that runs wait, with this priority."""
+
+    pods: int
+    priority: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +247,7 @@ class RemoteJob:
     """The priority that stands on it; None if that is not known."""
     size: Size | None = None
     """How many pods it has; None of kinds that do not change it."""
+    growth: Asked = NOT_ASKED
     status: Mapping[str, Any] = field(default_factory=dict)
     kind: str = BATCH_JOB
     busy: bool = False
@@ -287,6 +318,12 @@ class JobState:
     """When that was written last, in seconds since the epoch."""
     keep: bool = True
     """Whether a copy that has ended may be kept for a while: its cluster is not being emptied."""
+    growing: Growing | None = None
+    """The pods beside those that run for which the index has the job."""
+    grown: Admission | None = None
+    """What a cycle gave to them, until it is in the record."""
+    growth_waits: tuple[str, str] = ("", "")
+    """(reason, message) of the last cycle that had to leave them."""
     shown: int | None = None
     """Version of the copy whose status was written last: a server that does not keep all of it
     must not be asked again and again."""

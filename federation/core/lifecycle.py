@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from federation.core import doubt, returning
+from federation.core import doubt, elastic, returning
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.dispatch import Refusal
 from federation.core.facts import (
     Eviction,
+    Growing,
     JobState,
     LocalJob,
     PodTrouble,
@@ -35,7 +36,7 @@ def step(
     state: JobState, event: on.Event, now: float, rules: LifeRules
 ) -> tuple[JobState, tuple[do.Effect, ...]]:
     """Apply one event and derive what is to be done. `now` is in seconds since the epoch."""
-    before, state = state, _elsewhere(_void(_apply(state, event, now)))
+    before, state = state, _elsewhere(elastic.void(_void(_apply(state, event, now))))
     state = doubt.mark(state, rules.timings)
     if state.queued and _tied(before) != _tied(state):
         state = replace(state, queued=False)
@@ -68,6 +69,12 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return replace(state, nominate=clusters)
         case on.NotPlaced(reason, message, why):
             return replace(state, waits=(reason, message), why=why)
+        case on.GrowthPlaced(admission):
+            return replace(state, grown=admission, growth_waits=("", ""))
+        case on.GrowthNotPlaced(reason, message):
+            return replace(state, growth_waits=(reason, message))
+        case on.GrowthLost():
+            return replace(state, growing=None)
         case on.Evict(reason, message, cause):
             return _evict(state, Eviction(reason, message, cause))
         case on.QueuesSeen(queues):
@@ -140,7 +147,10 @@ def _failed(state: JobState, retry_at: float) -> JobState:
     """It may have been the Enqueue or the status that failed; to do it again changes nothing."""
     failures = state.failures + 1
     state = replace(state, busy=False, failures=failures, retry_at=retry_at)
-    return replace(state, queued=False, shown=None)
+    growing = state.growing
+    if growing is not None and state.grown is None:
+        growing = Growing(0, 0)  # put again, or taken out
+    return replace(state, queued=False, shown=None, growing=growing)
 
 
 def _local_seen(state: JobState, local: LocalJob | None) -> JobState:
@@ -225,6 +235,9 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
     void = remote.refused_reason == Reason.WITHDRAWN_FROM_WORKER_CLUSTER  # our own word
     if remote.refused and not void and not (known and known.refused):
         state = _refuse(state, remote.cluster, remote.refused_reason, remote.refused, now)
+    if remote.growth.refused and not (known and known.growth.refused):
+        reason, _, message = remote.growth.refused.partition(": ")
+        state = _refuse(state, remote.cluster, reason, message, now)
     return state
 
 

@@ -51,9 +51,12 @@ def nominate(
     sites: Sites | None = None,
 ) -> Nominee:
     """Flavors and victims for a workload; fewer pods if it allows that and nothing else helps.
-    With `sites`, victims only such that one of the clusters takes it when they have left.
+    With `sites`, victims only such that one of the clusters takes it when they have left. More
+    pods of what runs get the flavors that it has.
     """
     node = snapshot.tree.queues[item.cluster_queue]
+    if pinned is None and item.growth is not None:
+        pinned = item.growth.flavors
     return _Nomination(item, node, snapshot, sites).run(tried, pinned)
 
 

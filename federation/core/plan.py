@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from federation.core import effects as do
-from federation.core import loss, returning
+from federation.core import elastic, loss, returning
 from federation.core.bookkeeping import deactivated_by_queue, expires_at
 from federation.core.bound import Plan, plan_bound, remove
 from federation.core.facts import (
@@ -19,15 +19,15 @@ from federation.core.facts import (
 from federation.core.patience import give_up_at, giving_up
 from federation.core.reasons import Reason
 from federation.core.stay import Judgement, LifeRules, earlier, held_text, judge, other_checks
-
-REWRITE_S = 10.0
-"""The numbers in a waiting message are written again at most this often; a new reason at once."""
+from federation.core.waiting import is_news
 
 
 def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
     """Derive the next effects; () means wait for a fact, or for the time `due`."""
     if state.due is not None:
         state = replace(state, due=None)
+    if (ended := elastic.leaves_queue(state)) is not None:
+        return ended
     local, record = state.local, state.record
     if local is None or local.terminating:
         return _leave(state, rules)
@@ -108,9 +108,7 @@ def _expire(state: JobState, effect: do.Effect, at: float | None, now: float) ->
 
 def _waiting(state: JobState, record: Record, waits: tuple[str, str], now: float) -> Plan:
     """Record why the job waits, unless that is what stands there."""
-    if waits == ("", "") or waits == (record.reason, record.message):
-        return state, ()
-    if waits[0] == record.reason and now - state.waits_written < REWRITE_S:
+    if not is_news(waits, (record.reason, record.message), now - state.waits_written):
         return state, ()
     why = state.why if waits == state.waits else None
     return replace(state, waits_written=now), (do.SetWaiting(*waits, why),)

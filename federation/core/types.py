@@ -225,6 +225,17 @@ class PodSet:
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """What a waiting workload is more of: the job that runs already, by its UID, where it runs
+    (on a worker ''), and the flavors that it has, by pod set and resource.
+    """
+
+    job: str
+    cluster: str = ""
+    flavors: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """A workload as the queue and the cycle need it.
 
@@ -254,6 +265,13 @@ class Pending:
     stays: str = ""
     rules: PlacementRules = NO_RULES
     nominees: tuple[str, ...] = ()
+    growth: Growth | None = None
+    """Set if these are pods beside those that run: it has a UID of its own then."""
+
+    @property
+    def job(self) -> str:
+        """UID of the job that it belongs to."""
+        return self.growth.job if self.growth is not None else self.uid
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ def encode_admission(admission: Admission, before: Mapping[str, Any] | None = No
     return json.dumps(body, separators=(",", ":"))
 
 
+def renoted(text: str, admission: Admission) -> str:
+    """The note of another admission of a Job that goes on; what its start replaced stands."""
+    return encode_admission(admission, json.loads(text).get(_ORIGINAL))
+
+
 def _wire(assignment: PodSetAssignment) -> Json:
     wire: Json = {
         "name": assignment.name,

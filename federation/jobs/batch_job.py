@@ -10,6 +10,7 @@ from typing import Any
 from federation.api.convert import preemptible
 from federation.api.disconnect import read_wishes
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
+from federation.api.record import is_elastic
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob, Size
@@ -17,7 +18,7 @@ from federation.core.failover import OnDisconnect
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
-from federation.jobs import admissibility, scaling, template
+from federation.jobs import admissibility, elastic, scaling, template
 from federation.jobs.admission_note import decode_admission, encode_admission, original
 from federation.jobs.device_pins import Template as Cards
 from federation.jobs.devices import canonical
@@ -142,6 +143,7 @@ def local_job(job: Json, defaults: PodDefaults | None = None) -> LocalJob:
         preemptible=preemptible(job),
         wishes=wishes,
         grace_s=template.grace_seconds(spec["template"]),
+        elastic=is_elastic(job),
     )
 
 
@@ -171,7 +173,10 @@ def remote_manifest(
     spec = copy_spec(job, _DROPPED_SPEC)
     spec["template"] = canonical(spec["template"], vendors)
     if admission is not None:
-        spec.update(scaling.scaled(job, _admitted(admission, job), 0))
+        given = _admitted(admission, job)
+        spec.update(scaling.scaled(job, given, 0))
+        if is_elastic(job) and given < scaling.pod_count(spec):  # it was edited since
+            spec.update(elastic.resized(job, given))
     without_controller_labels(spec["template"])
     return {
         "apiVersion": API_VERSION,
@@ -209,6 +214,7 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         rerun_after=wishes.rerun_after,
         priority=mirrored_priority(job),
         size=_size(job),
+        growth=elastic.asked(job),
         status=status,
     )
 
@@ -219,17 +225,6 @@ def _size(job: Json) -> Size:
     there = sum(int(status.get(field) or 0) for field in ("active", "terminating"))
     runs = scaling.pod_count(job["spec"])
     return Size(scaling.pod_count(original(job)["spec"]), runs, max(runs, there))
-
-
-def resized(job: Json) -> Json:
-    """The merge patch that gives a copy as many pods as the job asks for. Of Indexed Jobs the
-    completions follow, as Kubernetes wants it.
-    """
-    spec = job["spec"]
-    counts = {"parallelism": scaling.pod_count(spec)}
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") == spec["parallelism"]:
-        counts["completions"] = spec["completions"]
-    return {"spec": counts}
 
 
 def pods_are_ready(job: Json) -> bool:

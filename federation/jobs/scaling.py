@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federation.api.names import DEFAULT_POD_SET, Annotation
+from federation.api.record import is_elastic
 from federation.core.booleans import parse_bool
 
 Json = dict[str, Any]
@@ -32,9 +33,11 @@ def _completions(spec: Mapping[str, Any], parallelism: int) -> int:
 def min_count(job: Json) -> int | None:
     """Fewest pods that are still useful, from the annotation job-min-parallelism.
 
-    None without it, and where it asks for no less than all. `annotation_problem` tells of one that
-    cannot be read.
+    None without it, and where it asks for no less than all; also of elastic Jobs, which grow
+    instead. `annotation_problem` tells of one that cannot be read.
     """
+    if is_elastic(job):
+        return None
     fewest = _number(_annotation(job, Annotation.JOB_MIN_PARALLELISM))
     return fewest if fewest is not None and fewest < pod_count(job["spec"]) else None
 

@@ -169,6 +169,22 @@ ADMISSIONS = [
             ("count", 2),
         )
     ),
+    *(
+        of_status(
+            f"{count} pods of an elastic job",
+            holding(),
+            {"admission": admission(assigned(count=count))},
+            body=workload(annotations=ELASTIC),
+        )
+        for count in (2, 8)
+    ),
+    of_status(
+        "another flavor of an elastic job",
+        holding(),
+        {"admission": admission(assigned(count=8, flavors={"cpu": "g"}))},
+        f"flavors of an admission is {NOT_EDITED}",
+        workload(annotations=ELASTIC),
+    ),
     of_status(
         "a pod set less, and its assignment",
         {"admission": admission(assigned(), assigned("b"))},
@@ -313,7 +329,8 @@ HELD = [
     held("more pods", MORE, SETS_FIXED),
     held("fewer pods", LESS, SETS_FIXED),
     held("other requests", {"podSets": [pod_set(requests={"cpu": 2})]}, SETS_FIXED),
-    held("more pods of an elastic job", MORE, SETS_FIXED, ELASTIC_JOB),
+    held("more pods of an elastic job", MORE, "", ELASTIC_JOB),
+    held("another pod set of an elastic job", {"podSets": [pod_set("b")]}, SETS_FIXED, ELASTIC_JOB),
     held("fewer pods of an elastic job", LESS, "", ELASTIC_JOB),
     held("another queue", {"queueName": "r"}, QUEUE_FIXED, classed(WPC)),
     held("a first queue", {"queueName": "r"}, QUEUE_FIXED),

@@ -35,11 +35,11 @@ _ELASTIC: Final = f"{_annotation('object', Annotation.ELASTIC_JOB)} == 'true'"
 
 
 def pod_sets() -> Documents:
-    """Pod sets are fixed while they hold quota; an elastic job may only shrink."""
-    shrunk = (
+    """Pod sets are fixed while they hold quota; an elastic job may ask for other numbers."""
+    resized = (
         "object.spec.podSets.size() == oldObject.spec.podSets.size() && "
         "object.spec.podSets.all(p, oldObject.spec.podSets.exists(q, q.name == p.name && "
-        "p.count <= q.count && p.template == q.template))"
+        "p.template == q.template))"
     )
     return validating(
         "fedq-workload",
@@ -47,7 +47,7 @@ def pod_sets() -> Documents:
         only_if("changed", f"object.spec.podSets != oldObject.spec.podSets && {_RESERVED}"),
         [
             check(
-                f"{_ELASTIC} && {shrunk}",
+                f"{_ELASTIC} && {resized}",
                 "spec.podSets is immutable while QuotaReserved is True",
             )
         ],
@@ -149,7 +149,7 @@ def _every_entry(meta: str, field: str, test: str) -> str:
 
 
 def status() -> Documents:
-    """Amounts of an admission, and reclaimable pods."""
+    """Amounts of an admission, which only change for elastic jobs, and reclaimable pods."""
     pods = "status.reclaimablePods"
     known, found = (f"{node}.?status.?reclaimablePods" for node in ("oldObject", "object"))
     held, admission = (f"{node}.?status.?admission" for node in ("oldObject", "object"))
@@ -174,11 +174,28 @@ def status() -> Documents:
                 f"{known} == {found} || !{found}.hasValue() || {bounded}",
                 f"{pods} must be of pod sets, and not more than their pods",
             ),
+            *(
+                check(
+                    f"!{held}.hasValue() || !{admission}.hasValue() || {_ELASTIC} || "
+                    f"({_kept(field)})",
+                    f"{field} of an admission is immutable; clear the admission first",
+                )
+                for field in ("resourceUsage", "count")
+            ),
             check(
                 f"{held} == {admission} || !{admission}.hasValue() || {_divisible()}",
                 "resourceUsage of a podSetAssignment must be divisible by its count",
             ),
         ],
+    )
+
+
+def _kept(field: str) -> str:
+    """CEL: a field of every pod set of an admission is as it was."""
+    sets = "status.admission.podSetAssignments"
+    return (
+        f"!has(object.{sets}) || !has(oldObject.{sets}) || object.{sets}.all(p, "
+        f"oldObject.{sets}.all(q, q.name != p.name || p.?{field} == q.?{field}))"
     )
 
 

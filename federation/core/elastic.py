@@ -1,0 +1,175 @@
+"""A job that is made larger or smaller while it runs (annotation elastic-job), in one record.
+
+The record's spec says how many pods the job asks for, its admission how many it was given. More
+pods wait in the queue beside what runs, as a workload of their own (`Pending.growth`); when there
+is quota for them the admission grows in one write, and the worker's agent is asked to let the copy
+grow. Only the agent gives a copy more pods, once it has charged them. All follows from the facts:
+what the job asks for, what it was given, what the copy runs, and what the agent was asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from federation.core import effects as do
+from federation.core.facts import Growing, JobState, LocalJob, Record, RemoteJob
+from federation.core.loss import reached
+from federation.core.reasons import Reason
+from federation.core.requests import shrink
+from federation.core.stay import other_checks
+from federation.core.types import Admission, PodSetAssignment
+from federation.core.waiting import is_news
+
+MARK = "+"
+NOTHING_WAITS = ("", "")
+Plan = tuple[JobState, tuple[do.Effect, ...]]
+
+
+def growth_uid(job: str) -> str:
+    """Under which the pods that a job is to have beside those that run wait, and hold quota."""
+    return f"{job}{MARK}"
+
+
+def applies(local: LocalJob, record: Record) -> bool:
+    """Whether the number of pods of a bound job follows its edits without a restart."""
+    given = record.admission
+    one = given is not None and len(given.pod_sets) == 1 and len(local.pod_sets) == 1
+    return local.elastic and record.elastic and one and record.binding is not None
+
+
+def wanted(local: LocalJob) -> int:
+    """The pods that an elastic job asks for."""
+    return local.pod_sets[0].count
+
+
+def given(record: Record) -> int:
+    """The pods that it has quota for."""
+    return record.admission.pod_sets[0].count if record.admission else 0
+
+
+def grown(admission: Admission, more: Admission) -> Admission:
+    """What is held with more pods, which are in the same flavors."""
+    pairs = zip(admission.pod_sets, more.pod_sets, strict=True)
+    return replace(admission, pod_sets=tuple(_sum(one, other) for one, other in pairs))
+
+
+def _sum(one: PodSetAssignment, more: PodSetAssignment) -> PodSetAssignment:
+    names = one.usage.keys() | more.usage.keys()
+    usage = {name: one.usage.get(name, 0) + more.usage.get(name, 0) for name in sorted(names)}
+    flavors = {**more.flavors, **one.flavors}
+    return replace(one, count=one.count + more.count, usage=usage, flavors=flavors)
+
+
+def shrunk(admission: Admission, count: int) -> Admission:
+    """What is held with fewer pods."""
+    return replace(admission, pod_sets=tuple(shrink(pods, count) for pods in admission.pod_sets))
+
+
+def runs(state: JobState) -> RemoteJob | None:
+    """The copy, if its number of pods can be changed now."""
+    local, record, copy = state.local, state.record, state.remote
+    if local is None or record is None or copy is None or not applies(local, record):
+        return None
+    if copy.gone or copy.terminating or copy.finished or copy.refused or copy.suspended:
+        return None
+    leaves = bool(record.life.evicted) or not record.active or state.eviction is not None
+    over = record.finished or local.terminating or bool(local.finished)
+    if leaves or over or not record.admitted or record.move_to or copy.size is None:
+        return None
+    return copy if reached(state, copy.cluster) else None
+
+
+def obstacle(state: JobState, local: LocalJob) -> str:
+    """Why a job can have no more pods where it runs, however much quota there is; '' if it can."""
+    (pods,) = local.pod_sets
+    if local.problem:
+        return local.problem
+    if pods.cards is not None:
+        return "its pods ask for cards: more of them are seated only when it is started anew"
+    if checks := other_checks(state):
+        return f"admission checks decide on whole workloads only ({', '.join(checks)})"
+    return ""
+
+
+def desired(state: JobState) -> Growing | None:
+    """What has to wait in the queue now for a job that runs; None if nothing does.
+
+    Nothing waits before the last that was granted is settled: the copy runs as many pods as the
+    job was given, and the agent was asked for nothing.
+    """
+    local, record, copy = state.local, state.record, runs(state)
+    if local is None or record is None or copy is None or copy.size is None:
+        return None
+    more = wanted(local) - given(record)
+    if more <= 0 or copy.size.runs != given(record) or copy.growth.open:
+        return None
+    return None if obstacle(state, local) else Growing(more, record.priority)
+
+
+def void(state: JobState) -> JobState:
+    """More pods that were placed hold quota only while they are wanted as they were."""
+    if state.grown is None or state.growing == desired(state):
+        return state
+    return replace(state, grown=None, growing=None)
+
+
+def unsettled(state: JobState) -> bool:
+    """Whether a larger size was decided on that the copy does not run yet."""
+    if state.local is None or state.record is None or not applies(state.local, state.record):
+        return False
+    copy = state.remote
+    more = copy is not None and copy.size is not None and given(state.record) > copy.size.runs
+    return more or state.grown is not None
+
+
+def leaves_queue(state: JobState) -> Plan | None:
+    """What takes pods out of the queue that nobody waits for any more; None if none are there."""
+    if state.growing is None or state.grown is not None or desired(state) is not None:
+        return None
+    return replace(state, growing=None, growth_waits=NOTHING_WAITS), (do.DequeueGrowth(),)
+
+
+def plan(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
+    """The next that brings what a job was given, and what its copy runs, to what it asks for."""
+    copy = runs(state)
+    if copy is None or copy.size is None or record.admission is None:
+        return state, ()
+    asks, has, running = wanted(local), given(record), copy.size.runs
+    name = local.pod_sets[0].name
+    if record.counts.get(name) != asks:
+        return state, (do.SetPodCounts(),)
+    if running > has:  # somebody gave the copy more
+        return state, (do.Resize(copy.cluster, copy.uid, min(asks, has)),)
+    fewer = running if copy.growth.refused else asks
+    if fewer < has and copy.growth.pods > fewer and not copy.growth.refused:
+        return state, (do.WithdrawGrowth(copy.cluster, copy.uid),)  # before its quota goes
+    if fewer < has:
+        return state, (do.Regrant(shrunk(record.admission, fewer)),)
+    if running < has:
+        asked = copy.growth.pods == has
+        return state, () if asked else (do.AskForMore(copy.cluster, copy.uid, has),)
+    if copy.growth.open:
+        return state, (do.WithdrawGrowth(copy.cluster, copy.uid),)
+    return _more(state, local, record, now)
+
+
+def _more(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
+    """What was given runs. Whether the job waits for more, and why it has not got it."""
+    assert record.admission is not None
+    if wanted(local) == given(record):
+        settled = record.scaling == NOTHING_WAITS
+        return state, () if settled else (do.SetScaling("", ""),)
+    if state.grown is not None:
+        return state, (do.Regrant(grown(record.admission, state.grown)),)
+    said = state.growth_waits
+    if text := obstacle(state, local):
+        said = (Reason.MISCONFIGURED.value, text)
+    elif (want := desired(state)) != state.growing and want is not None:
+        waits = replace(state, growing=want, growth_waits=NOTHING_WAITS)
+        return waits, (do.EnqueueGrowth(want.pods),)
+    if said[0]:
+        has, asks = given(record), wanted(local)
+        said = (said[0], f"It runs {has} pods and asks for {asks}: {said[1]}")
+    if not is_news(said, record.scaling, now - state.waits_written):
+        return state, ()
+    return replace(state, waits_written=now), (do.SetScaling(*said),)

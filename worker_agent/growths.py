@@ -1,0 +1,113 @@
+"""Copies that the manager wants to have more pods where they run: charged first, then written.
+
+The pods stand in the copy's queue beside it, in the flavors that it has, and get their answer as
+copies do: they are given, or refused when nothing moves any more. What runs is not touched. Only
+the agent raises the number of pods of a copy, and only by a write that also notes what is charged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from federation.core.cycle import Fit
+from federation.core.elastic import grown, growth_uid
+from federation.core.reasons import Reason
+from federation.core.requests import shrink
+from federation.core.types import Admission, Growth, Pending
+from federation.jobs import elastic
+from worker_agent.copies import Copies
+from worker_agent.facts import Stage, WorkerJob
+from worker_agent.state import State
+from worker_agent.texts import Waiting
+
+log = structlog.get_logger(__name__)
+
+
+class Growths:
+    """Asked about every Job of which there is news."""
+
+    def __init__(self, state: State, copies: Copies) -> None:
+        self._state, self._copies = state, copies
+
+    def look(self, job: WorkerJob, now: float) -> None:
+        """Have more pods of a copy wait if they are asked for; what was charged for them and is not
+        in the copy's note is given back.
+        """
+        state, uid = self._state, growth_uid(job.uid)
+        if not self.wanted(job):
+            self.forget(job.uid, now)
+        elif why := self._problem(job):
+            self.forget(job.uid, now)
+            self.refuse(job, Waiting(Reason.MISCONFIGURED.value, why))
+        else:
+            state.scheduler.release(uid, now)
+            item = self._pending(job)
+            if state.scheduler.items.get(uid) != item:
+                state.scheduler.put(item, now)
+            self._copies.stands(uid)
+
+    def forget(self, job: str, now: float) -> None:
+        """No more pods of it are asked for (any more)."""
+        uid, state = growth_uid(job), self._state
+        state.scheduler.take_out(uid, now)
+        state.scheduler.release(uid, now)
+        state.evicting.pop(uid, None)
+        self._copies.forget(uid)
+
+    def wanted(self, job: WorkerJob) -> bool:
+        """Whether a copy is to have more pods than it runs, and has not been refused them."""
+        if job.grow_to <= job.asks or job.grow_refused or not job.mirrored:
+            return False
+        stays = job.stage is Stage.RUNNING and not job.terminating
+        return stays and job.uid not in self._state.evicting and self._state.may_start(job)
+
+    def _problem(self, job: WorkerJob) -> str:
+        """Why a copy cannot have more pods where it runs."""
+        given = job.admission.pod_sets if job.admission else ()
+        if len(given) != 1 or len(job.pod_sets) != 1:
+            return "only a job with one pod set can grow where it runs"
+        if job.pod_sets[0].cards is not None:
+            return "its pods ask for cards: more of them are seated only when it is started anew"
+        if given[0].topology is not None:
+            return "its pods have places in a topology: more get some only when it is started anew"
+        return job.problem
+
+    def _pending(self, job: WorkerJob) -> Pending:
+        assert job.admission is not None
+        (pods,), (given,) = job.pod_sets, job.admission.pod_sets
+        return Pending(
+            uid=growth_uid(job.uid),
+            namespace=job.key.namespace,
+            name=job.key.name,
+            local_queue=job.queue,
+            cluster_queue=job.admission.cluster_queue,
+            priority=self._state.standings.priority(job)[0],
+            created=job.created,
+            pod_sets=(replace(pods, count=job.grow_to - pods.count),),
+            generation=job.grow_to,
+            preemptible=job.preemptible,
+            growth=Growth(job.uid, "", {(pods.name, r): f for r, f in given.flavors.items()}),
+        )
+
+    def admit(self, job: WorkerJob, fit: Fit) -> None:
+        """The pods are charged: have them run."""
+        self._copies.forget(fit.item.uid)
+        self._state.write(job, partial(self._grow, fit.admission))
+
+    async def _grow(self, more: Admission, job: WorkerJob) -> None:
+        if not self.wanted(job) or job.admission is None:
+            return  # another answer is due: it is decided on again
+        (pods,) = more.pod_sets
+        if job.asks + pods.count != job.grow_to:
+            return
+        charged = tuple(shrink(one, job.asks) for one in job.admission.pod_sets)
+        held = grown(replace(job.admission, pod_sets=charged), more)
+        patch = elastic.grown_patch(self._state.book.bodies[job.uid], held)
+        await self._state.api.grow(job, patch)
+
+    def refuse(self, job: WorkerJob, why: Waiting) -> None:
+        """The answer for this time; what runs goes on."""
+        self._state.write(job, lambda job: self._state.api.refuse_growth(job, str(why)))
