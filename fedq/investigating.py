@@ -64,6 +64,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         waiting=len(line),
         checks=open_checks(workload or {}),
         trouble=_trouble(workload, view),
+        lacks=records.read_record(workload).scaling[1] if workload else "",
         why=why,
         cards=cards,
         clusters=await reading.clusters(client, views),

@@ -30,6 +30,7 @@ class Facts:
         waiting: all that wait there, this one included.
         checks: admission checks of others that are not Ready, as `name: state`.
         trouble: what is wrong with its pods; empty for nothing.
+        lacks: why it runs fewer pods than it asks for; empty if it does not.
         why: status.fedq.waiting of its Workload, if it waits: reason, requeue, shortages, hint.
         cards: why no cards are free for it as things are, and who would have to leave; empty if it
             waits for something else.
@@ -49,6 +50,7 @@ class Facts:
     waiting: int = 0
     checks: Sequence[str] = ()
     trouble: str = ""
+    lacks: str = ""
     why: Mapping[str, Any] = field(default_factory=dict)
     cards: str = ""
     clusters: Sequence[ClusterView] = ()
@@ -245,9 +247,11 @@ def _running(facts: Facts) -> Story:
         f" {pods.get('wanted', 0)} pods ready, {pods.get('succeeded', 0)} succeeded,"
         f" {pods.get('failed', 0)} failed; {_holds(facts)}."
     )
-    return Story(
-        text + _trouble(facts) + _cluster_trouble(facts), "It waits for nothing but its own pods."
-    )
+    text += f" {facts.lacks.rstrip('. ')}." if facts.lacks else ""
+    advice = "It waits for nothing but its own pods."
+    if facts.lacks:
+        advice = "It goes on as it is. Its other pods start when there is room for them there."
+    return Story(text + _trouble(facts) + _cluster_trouble(facts), advice)
 
 
 def _holds(facts: Facts) -> str:

@@ -28,7 +28,8 @@ _K, _Q = "unit/jobs/kinds/test_", "unit/manager/test_automated_quotas.py::"
 
 ONE_OFFER = "a job is offered to one cluster at a time: there are no losers"
 NO_GATES = "the preemption plan is made once, for one cluster, so no gates are needed"
-ELASTIC = "workload slices of elastic jobs are not synchronised"
+RAY = "a RayCluster does not grow where it runs: more workers restart it; no autoscaling in it"
+ONE_RECORD = "the Workload itself grows and shrinks; there is no second slice (decision 56)"
 
 CHECKLIST: tuple[Item, ...] = (
     # Workloads
@@ -139,10 +140,38 @@ CHECKLIST: tuple[Item, ...] = (
     Item(
         31, "queued again: old copies go at the return", (f"{_M}clusters.py::test_lost_and_back",)
     ),
-    Item(32, "a slice that was replaced", missing=ELASTIC),
-    Item(33, "a slice without quota", missing=ELASTIC),
-    Item(34, "a larger slice stays on its cluster", missing=ELASTIC),
-    Item(35, "slices beside an outdated copy", missing=ELASTIC),
+    Item(
+        32,
+        "a slice that was replaced",
+        (f"{_M}elastic.py::test_a_slice_that_is_not_the_record",),
+        ONE_RECORD,
+    ),
+    Item(
+        33,
+        "a slice without quota",
+        (
+            f"{_M}elastic.py::test_a_slice_that_is_not_the_record",
+            f"{_M}elastic.py::test_larger_waits_for_quota",
+        ),
+        ONE_RECORD,
+    ),
+    Item(
+        34,
+        "a larger slice stays on its cluster",
+        (
+            f"{_M}elastic.py::test_larger_stays_on_its_cluster",
+            f"{_M}elastic.py::test_larger_while_there_is_quota",
+        ),
+    ),
+    Item(
+        35,
+        "slices beside an outdated copy",
+        (
+            f"{_C}elastic.py::test_plan",
+            f"{_M}elastic.py::test_smaller_while_the_agent_is_asked_for_more",
+        ),
+        f"{ONE_OFFER}; a copy of another size is brought in line",
+    ),
     Item(36, "gates are created closed", apart=NO_GATES),
     Item(
         37,
@@ -343,8 +372,19 @@ CHECKLIST: tuple[Item, ...] = (
         (f"{_K}scaled.py::test_at_home",),
         "it is one workload as a whole here",
     ),
-    Item(71, "elastic Jobs", missing=ELASTIC),
-    Item(72, "elastic RayClusters", missing=ELASTIC),
+    Item(
+        71,
+        "elastic Jobs",
+        (
+            f"{_J}elastic.py::test_the_numbers_of_a_copy",
+            f"{_J}elastic.py::test_what_an_agent_is_asked_for",
+            f"{_J}elastic.py::test_a_copy_is_never_larger_than_what_was_given",
+            f"{_J}elastic.py::test_a_copy_that_has_grown",
+            f"{_A}growths.py::test_room_for_more",
+            f"{_A}growths.py::test_no_room",
+        ),
+    ),
+    Item(72, "elastic RayClusters", missing=RAY),
     Item(
         73,
         "kinds by configuration",
@@ -474,9 +514,25 @@ CHECKLIST: tuple[Item, ...] = (
         "no preemptions in two clusters for one job",
         (f"{_C}making_room.py::test_between_clusters_the_least_is_taken",),
     ),
-    Item(98, "elastic up and down", missing=ELASTIC),
-    Item(99, "a slice is kept in the handover", missing=ELASTIC),
-    Item(100, "RayCluster is scaled", missing=ELASTIC),
+    Item(
+        98,
+        "elastic up and down",
+        (
+            f"{_M}elastic.py::test_larger_while_there_is_quota",
+            f"{_M}elastic.py::test_smaller_frees_its_quota_at_once",
+            f"{_A}growths.py::test_several_in_a_row",
+        ),
+    ),
+    Item(
+        99,
+        "a slice is kept in the handover",
+        (
+            f"{_M}elastic.py::test_larger_waits_for_quota",
+            f"{_M}elastic.py::test_another_manager_goes_on",
+        ),
+        ONE_RECORD,
+    ),
+    Item(100, "RayCluster is scaled", missing=RAY),
     Item(
         101, "a required topology", (f"{_I}agent_topology.py::test_required_and_what_others_leave",)
     ),

@@ -79,6 +79,8 @@ class Cluster:
         """How long pods take to start: longer than the controller is behind, so that what was
         deleted before it made pods starts nothing."""
         self.guard: Callable[[Traits], bool] = lambda traits: False
+        self.on_grown: Callable[[str, Json], None] = lambda name, job: None
+        """Hears of copies that get more pods, when that is written."""
         self._seen = 0
         self._heard = 0.0
         self.held = self.resumed = 0
@@ -120,6 +122,8 @@ class Cluster:
         history = self.fake.objects.history
         for change in history[self._seen :]:
             if change.resource == JOBS:
+                if change.old and change.new and _count(change.new) > _count(change.old):
+                    self.on_grown(self.name, change.new)
                 due = self.loop.now + self.rng.uniform(*self.lag)
                 self._heard = max(due, self._heard + 1e-6)  # a watch keeps the order
                 delay = self._heard - self.loop.now
@@ -166,9 +170,19 @@ class Cluster:
                 pods = self._pods[uid] = self._new_pods(key, job)
                 if pods.ask is None:
                     self.loop.later(self.rng.uniform(*self.start_lag), self._start, key, uid)
+            if pods.ask is None and not pods.stopping and not pods.done:
+                self._resize(pods, _count(job))
             if self._kubelets is not None and not pods.stopping and not pods.done:
                 self._kubelets.make(job, pods.ask, pods.count)
             self._show(key, job)
+
+    def _resize(self, pods: Pods, count: int) -> None:
+        """Its number of pods was changed: new ones start at once, others stop."""
+        if count == pods.count:
+            return
+        pods.count = count
+        if pods.run is not None and pods.run.end is None:
+            self.truth.resize(pods.run, count * self.truth.traits[pods.local].amount)
 
     def _new_pods(self, key: Key, job: Json) -> Pods:
         notes, uid = job["metadata"].get("annotations") or {}, job["metadata"]["uid"]

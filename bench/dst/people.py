@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from bench.dst import cards
 from bench.dst.truth import Traits, Truth
-from federation.api.names import KUEUE_API, Label, Option, Order
+from federation.api.names import KUEUE_API, Annotation, Label, Option, Order
 from federation.edge.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -27,6 +27,9 @@ ASKING = 0.7
 """Of the Jobs where there are cards, how many ask for some."""
 CHARGED = "gpu"
 """The resource whose quota is short."""
+ELASTIC = 0.4
+"""Of the Jobs without cards, how many are elastic."""
+MOST_PODS = 3
 GRACE_S = 34
 """What pods may take to end: K of the protocol less what agent and controller need meanwhile."""
 
@@ -88,6 +91,8 @@ class People:
     ) -> None:
         """`asks` is the chance of what Jobs ask of cards, if there are any."""
         self.home, self.truth, self.rng, self.asks = home, truth, rng, asks
+        self.sizes = random.Random("sizes")
+        """A chance of its own: what else people do is as it was before Jobs had sizes."""
         self.uids: dict[str, str] = {}
 
     def submit(self, number: int) -> str:
@@ -108,6 +113,7 @@ class People:
         if self.asks is not None and self.asks.random() < ASKING:
             traits.ask, traits.amount = self.asks.choice(cards.ASKS), 1
             pods = cards.pods(self.asks, traits.ask)
+        traits.elastic = traits.ask is None and self.sizes.random() < ELASTIC
         return self.create(traits, pods)
 
     def create(self, traits: Traits, pods: int) -> str:
@@ -128,6 +134,8 @@ class People:
             notes[Option.ON_DISCONNECT.value] = traits.policy
         if traits.rerun_after is not None:
             notes[Option.RERUN_AFTER.value] = f"{traits.rerun_after:.0f}s"
+        if traits.elastic:
+            notes[Annotation.ELASTIC_JOB.value] = "true"
         limits = (
             {f"nvidia.com/{of}": n for of, n in traits.ask.limits.items()} if traits.ask else {}
         )
@@ -148,7 +156,7 @@ class People:
             "spec": {
                 "suspend": True,
                 "parallelism": pods,
-                "completions": pods,
+                "completions": MOST_PODS if traits.elastic else pods,
                 "backoffLimit": 0,
                 "managedBy": batch_job.MANAGED_BY,
                 "template": {"spec": pod | {"terminationGracePeriodSeconds": GRACE_S}},
@@ -180,6 +188,13 @@ class People:
             labels = {Label.PRIORITY_CLASS.value: self.rng.choice(("low", "high"))}
             self.home.merge(JOBS, name, {"metadata": {"labels": labels}}, NAMESPACE)
         return name
+
+    def scale(self, name: str) -> str:
+        """Somebody changes the number of pods of an elastic Job."""
+        pods = self.sizes.randint(1, MOST_PODS)
+        if self.truth.traits[self.uids[name]].elastic and self.job(name) is not None:
+            self.home.merge(JOBS, name, {"spec": {"parallelism": pods}}, NAMESPACE)
+        return f"{name} to {pods}"
 
     def switch(self, name: str, active: bool) -> str:
         """Somebody sets spec.active of the Workload."""

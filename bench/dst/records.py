@@ -10,10 +10,12 @@ from typing import Any
 from bench.dst.people import CHARGED
 from bench.dst.truth import Run, Truth
 from federation.api import record as records
-from federation.api.names import FENCED, ConditionType
+from federation.api.names import FENCED, ConditionType, Mirror
+from federation.core.facts import Record
 from federation.core.types import FlavorResource
 from federation.edge.resources import JOBS, LEASES, WORKLOADS
 from federation.jobs import batch_job
+from federation.jobs.mirror import mirrored_attempt
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.objects import Change
 
@@ -72,6 +74,9 @@ class RecordWatch:
         if before is not None and before.binding and record.binding is None:
             self.reached[f"left: {before.life.evicted or 'without reason'}"] += 1
         if before is not None and before.binding and record.binding:
+            more = charged_by(record) - charged_by(before)
+            self.reached["granted more"] += more > 0
+            self.reached["gave back"] += more < 0
             self.reached["adopted"] += record.binding.epoch > before.binding.epoch
         if before is not None and before.finished and not record.finished:
             self.violate("finished-once", f"{record.key} is not finished any more")
@@ -86,6 +91,18 @@ class RecordWatch:
         self._sum += more
         if more > 0 and self._sum > sum(self.quotas.values()):
             self.violate("quota", f"{self._sum} of {self.quotas} are reserved")
+
+    def grown(self, cluster: str, copy: Json) -> None:
+        """A copy gets more pods: it never has more than its record was given."""
+        uid = copy["metadata"]["annotations"].get(Mirror.LOCAL_UID.value, "")
+        found, traits = self._held.get(uid), self.truth.traits.get(uid)
+        if traits is None or found is None or found.attempt != mirrored_attempt(copy):
+            return
+        self.reached["grown"] += 1
+        amount = int(copy["spec"]["parallelism"]) * traits.amount
+        if amount > found.amount:
+            text = f"{traits.name} gets {amount} on {cluster} and was given {found.amount}"
+            self.violate("size", text)
 
     def _ended(self, run: Run) -> None:
         found = self._held.get(run.local_uid)
@@ -111,6 +128,11 @@ class Held:
     queue: str
     attempt: int
     amount: int
+
+
+def charged_by(record: Record) -> int:
+    """What a record says it holds."""
+    return 0 if record.admission is None else charged(record.admission.usage())
 
 
 def held(workload: Json, truth: Truth) -> Held | None:

@@ -150,6 +150,9 @@ def _plan_edits(world: World, rng: random.Random, name: str, at: float) -> None:
 
         loop.later(min(at + after, TROUBLE_S - 1), act)
 
+    sizes = people.sizes
+    for _ in range(sizes.choice((0, 1, 2, 3))):
+        later(sizes.uniform(1, 120), "scale", lambda: people.scale(name))
     draw = rng.random()
     if draw < 0.08:
         later(rng.uniform(0, 90), "delete", lambda: people.delete(name))

@@ -44,6 +44,8 @@ class Traits:
     """Whether it is tried again where it was when its pods are killed; else it has failed."""
     ask: Ask | None = None
     """What each of its pods asks of cards."""
+    elastic: bool = False
+    """Whether its number of pods changes while it runs."""
     gone: bool = False
     """Somebody deleted or deactivated it: nobody owes it a result."""
 
@@ -85,6 +87,16 @@ class Truth:
         self.used[run.cluster] += run.amount
         used = self.used[run.cluster]
         if used > self.quotas[run.cluster]:
+            self.violate("quota", f"{used} of {self.quotas[run.cluster]} run on {run.cluster}")
+
+    def resize(self, run: Run, amount: int) -> None:
+        """A copy that runs has another number of pods. Those that stop count no more: of elastic
+        jobs they hold no quota.
+        """
+        more, run.amount = amount - run.amount, amount
+        self.used[run.cluster] += more
+        used = self.used[run.cluster]
+        if more > 0 and used > self.quotas[run.cluster]:
             self.violate("quota", f"{used} of {self.quotas[run.cluster]} run on {run.cluster}")
 
     def end(self, run: Run, now: float, outcome: str = "") -> None:

@@ -105,7 +105,10 @@ class World:
         self.agents = {name: self._agent(name) for name in self.names}
         chance = random.Random(rng.getrandbits(64))
         self.people = People(self.home, self.truth, chance, asks if shape.racks else None)
+        self.people.sizes.seed(f"sizes-{seed}")
         self.records = RecordWatch(self.home, self.quotas, self.truth, self.violate)
+        for cluster in self.clusters.values():
+            cluster.on_grown = self.records.grown
         loop.later(BOOKMARK_S, self._bookmark)
 
     def _cluster(self, name: str, room: dict[str, int], shape: Shape) -> None:
