@@ -30,6 +30,8 @@ CHARGED = "gpu"
 ELASTIC = 0.4
 """Of the Jobs without cards, how many are elastic."""
 MOST_PODS = 3
+FITS = 4
+"""Of what is short, so much fits into the smallest cluster."""
 GRACE_S = 34
 """What pods may take to end: K of the protocol less what agent and controller need meanwhile."""
 
@@ -191,8 +193,9 @@ class People:
 
     def scale(self, name: str) -> str:
         """Somebody changes the number of pods of an elastic Job."""
-        pods = self.sizes.randint(1, MOST_PODS)
-        if self.truth.traits[self.uids[name]].elastic and self.job(name) is not None:
+        traits = self.truth.traits[self.uids[name]]
+        pods = self.sizes.randint(1, min(MOST_PODS, FITS // traits.amount))
+        if traits.elastic and self.job(name) is not None:
             self.home.merge(JOBS, name, {"spec": {"parallelism": pods}}, NAMESPACE)
         return f"{name} to {pods}"
 
