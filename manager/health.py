@@ -146,7 +146,8 @@ class Watcher:
             self._refuted.pop(name, None)
         elif facts.confirmed_below:
             facts = replace(facts, confirmed_below=0)
-        return replace(facts, bound=self._bound.get(name, 0))
+        bound = self._bound.get(name, 0)
+        return replace(facts, bound=bound) if bound else facts
 
     def _refute(self, verdict: Verdict, order: int) -> None:
         """That all of an epoch is dead is no longer true once its agent renews in it: such an order
@@ -185,7 +186,7 @@ class Watcher:
 
     def _feed(self, name: str, standing: Standing, now: float) -> None:
         at, fed = self._fed.get(name, (0.0, None))
-        same = fed is not None and fed.timeless == standing.timeless
+        same = fed is not None and (fed == standing or fed.timeless == standing.timeless)
         still = standing.silent == standing.since_replaced == 0
         if same and (still or now - at < TICK_S / 2):
             return

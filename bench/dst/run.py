@@ -63,6 +63,7 @@ def run_seed(
     loop = VirtualLoop()
     collects = gc.isenabled()
     gc.disable()  # what it finds to close, and when, depends on what ran before
+    gc.freeze()  # and at the end it need not look at what was there before
     try:
         with deterministic(loop, seed):
             world = World(loop, seed, traced=traced)
@@ -72,6 +73,7 @@ def run_seed(
     finally:
         loop.close()
         gc.collect()
+        gc.unfreeze()
         if collects:
             gc.enable()
 
