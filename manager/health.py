@@ -73,6 +73,8 @@ class Watcher:
         self._refuted: dict[str, int] = {}
         self._fed: dict[str, tuple[float, Standing]] = {}
         self._writing: set[str] = set()
+        self._up_to_date: dict[str, tuple[Watch | None, bool, str]] = {}
+        """As of what nothing of the Lease of a cluster had to be changed."""
         self._running = False
 
     def begin(self, shown: Mapping[str, str]) -> None:
@@ -118,6 +120,7 @@ class Watcher:
         for name in self.verdicts.keys() - names:
             del self.verdicts[name]
             self._fed.pop(name, None)
+            self._up_to_date.pop(name, None)
         facts = {name: self._facts(name, now) for name in sorted(names)}
         self._set_brake(facts, now)
         for name in facts:
@@ -206,8 +209,12 @@ class Watcher:
                 case None:
                     known = self.facts(name)
                     identity = known.identity if known is not None else ""
+                    about = self.leases.watches.get(name), name in self._bound, identity
+                    if self._up_to_date.get(name) == about:
+                        continue
                     body = self.leases.stale(name, bound=name in self._bound, identity=identity)
                     if body is None:
+                        self._up_to_date[name] = about
                         continue
                     write = self.leases.configure(name, body)
             self._writing.add(name)

@@ -90,8 +90,8 @@ def plan(
     if bool(name) == nameless or name in (".", "..") or namespace in (".", ".."):
         raise Invalid(f"{verb} {res.plural} {namespace}/{name}: not a usable name", reason="Name")
     path = res.path(_quoted(namespace) if namespace else None, _quoted(name), subresource)
-    if query and (given := {key: value for key, value in query.items() if value}):
-        path = f"{path}?{urlencode(given)}"
+    if query and (given := tuple((key, value) for key, value in query.items() if value)):
+        path = f"{path}?{_query(given)}"
     target = f"{res.plural}/{subresource}" if subresource else res.plural
     named = f"{namespace}/{name}" if namespace else name
     return Call(
@@ -109,6 +109,11 @@ def plan(
 def _quoted(name: str) -> str:
     """The same few names are asked for again and again."""
     return quote(name, safe="")
+
+
+@lru_cache(maxsize=256)
+def _query(given: tuple[tuple[str, Any], ...]) -> str:
+    return urlencode(given)
 
 
 async def lines(stream: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
