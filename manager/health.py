@@ -38,6 +38,7 @@ TICK_S = 1.0
 BOUND_S = 5.0
 """How often it is counted where jobs are bound: that looks at all of them."""
 ALIVE = (Phase.READY, Phase.UNUSABLE, Phase.RECOVERING, Phase.RETURNING)
+UNSEEN = Watch()
 SETTLED = ("", Phase.UNKNOWN, Phase.READY, Phase.UNUSABLE)
 
 
@@ -98,7 +99,7 @@ class Watcher:
 
     def epoch(self, name: str) -> int:
         """The epoch that is written on what is bound to a cluster."""
-        return max(1, self.leases.watches.get(name, Watch()).highest)
+        return max(1, self.leases.watches.get(name, UNSEEN).highest)
 
     def verdict(self, name: str) -> Verdict:
         """How a cluster stands, as it was judged last."""
@@ -108,7 +109,7 @@ class Watcher:
 
     def heard(self, name: str) -> bool:
         """Whether an agent was ever heard of in the Lease of a cluster."""
-        seen = self.leases.watches.get(name, Watch()).seen
+        seen = self.leases.watches.get(name, UNSEEN).seen
         return seen is not None and bool(seen.renewed or seen.fenced)
 
     def look(self) -> None:
@@ -129,7 +130,7 @@ class Watcher:
     def _set_brake(self, facts: Mapping[str, Facts], now: float) -> None:
         silent = members = 0
         for name, known in facts.items():
-            watch = self.leases.watches.get(name, Watch())
+            watch = self.leases.watches.get(name, UNSEEN)
             away, member = counts(watch, known, now, self._timings)
             silent, members = silent + away, members + member
         before = self.brake
@@ -175,7 +176,7 @@ class Watcher:
         self._judge(name, self._facts(name, now), now)
 
     def _judge(self, name: str, facts: Facts, now: float) -> None:
-        watch = self.leases.watches.get(name, Watch())
+        watch = self.leases.watches.get(name, UNSEEN)
         settled = settle(watch, now, self._timings, self.brake)
         if settled is not watch:
             self.leases.watches[name] = settled
