@@ -27,6 +27,7 @@ from federation.core.failover import FAST
 from federation.core.holding import NEVER, Lease
 from federation.core.lease import Watch
 from federation.core.scheduler import Scheduler
+from federation.jobs import elastic
 from manager.copy_writes import CopyWrites
 from manager.protocol import CreateCopy, Outcome, Result
 
@@ -186,6 +187,15 @@ def test_an_effect_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = CopyWrites.create
     monkeypatch.setattr(CopyWrites, "create", create)
     first("crash")
+
+
+def test_a_copy_that_gets_more_pods_than_were_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked_counts(copy: Any) -> dict[str, int]:
+        return {key: number + 1 for key, number in whole(copy).items()}
+
+    whole = elastic.asked_counts
+    monkeypatch.setattr(elastic, "asked_counts", asked_counts)
+    assert "and was given" in first("size")
 
 
 # Bugs of cards

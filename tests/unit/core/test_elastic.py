@@ -221,6 +221,23 @@ def test_what_waits_goes_with_its_reason(name: str, placed: bool) -> None:
     assert (effects == (do.DequeueGrowth(),)) is not placed
 
 
+def test_its_cluster_is_lost_while_more_waits() -> None:
+    """What waits goes, the job leaves its cluster, and queues for all that it asks for."""
+    standing = Standing("a", confirmed_below=2, reachable=False)
+    facts = known(4, 2, 2, growing=Growing(2, 0), standings={"a": standing})
+    after, effects = step(facts, on.Tick(), NOW, RULES)
+    assert effects == (do.DequeueGrowth(),)
+    after, (evict,) = step(after, on.Done(), NOW, RULES)
+    assert isinstance(evict, do.Evict)
+    assert evict.reason == "ClusterLost"
+    left = record(attempt=1, evicted="ClusterLost", elastic=True, counts={"main": 4})
+    ours = local(elastic=True, pod_sets=(pod_set(4, gpu=2),))
+    after = replace(after, local=ours, record=left, busy=False, was_running=False)
+    after, effects = step(after, on.Tick(), NOW, RULES)
+    assert after.growing is None
+    assert effects == (do.Enqueue(),)
+
+
 def test_a_refusal_is_remembered() -> None:
     """The cluster is not asked again at once, and each time later."""
     facts = known(4, 4, 2, Asked(4))
