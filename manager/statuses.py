@@ -6,7 +6,6 @@ from federation.api import departure
 from federation.api import record_patches as patches
 from federation.api.kinds.paths import EACH, mappings
 from federation.core import effects as do
-from federation.core import elastic
 from federation.core.facts import JobState, Queues, Record
 from federation.core.pod_note import trouble
 from federation.core.reasons import Reason
@@ -36,8 +35,7 @@ def status_body(
         case do.Unbind():
             return departure.unbind_patch(record, effect, now)
         case do.Regrant(admission):
-            asked = elastic.wanted(state.local) if state.local else 0
-            return patches.regrant_patch(record, admission, asked, now)
+            return patches.regrant_patch(record, admission)
         case do.SetScaling(reason, message):
             return patches.scaling_patch(record, reason, message, now)
         case do.SetNote(message):

@@ -9,9 +9,10 @@ from enum import Enum, auto
 from federation.api.disconnect import read_wishes
 from federation.api.kinds.paths import mapping
 from federation.api.names import Label, Mirror, Option
-from federation.core.facts import BATCH_JOB, NOT_ASKED, ObjectKey
+from federation.core.facts import BATCH_JOB, ObjectKey
 from federation.core.failover import OnDisconnect
 from federation.core.quantity import QuantityError
+from federation.core.sizes import NOT_ASKED
 from federation.core.types import Admission, PodSet
 from federation.core.wishes import Disconnect, nearest
 from federation.edge.resources import Json

@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import structlog
-
 from federation.core.cycle import Fit
 from federation.core.elastic import grown, growth_uid
 from federation.core.reasons import Reason
@@ -22,8 +20,6 @@ from worker_agent.copies import Copies
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.state import State
 from worker_agent.texts import Waiting
-
-log = structlog.get_logger(__name__)
 
 
 class Growths:

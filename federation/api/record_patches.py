@@ -94,29 +94,18 @@ def pods_patch(record: Record, text: str) -> Json:
     return status_patch(record, fedq={"pods": text})
 
 
-def regrant_patch(record: Record, admission: Admission, asked: int, now: str) -> Json:
+def regrant_patch(record: Record, admission: Admission) -> Json:
     """A job that runs holds quota for another number of pods, and goes on where it is."""
-    (pods,) = admission.pod_sets
-    changes = scaled(record.status, pods.count, asked)
-    conditions = {"conditions": with_conditions(record.status, changes, now)} if changes else {}
-    return status_patch(record, admission=write_admission(admission), **conditions)
+    return status_patch(record, admission=write_admission(admission))
 
 
 def scaling_patch(record: Record, reason: str, message: str, now: str) -> Json:
-    """Why a job runs fewer pods than it asks for ('': it does not)."""
-    asked = sum(record.counts.values())
-    changes = [condition(ConditionType.SCALED, False, reason, message)]
+    """Why a job runs fewer pods than it asks for ('': it does not any more)."""
+    change = condition(ConditionType.SCALED, False, reason, message)
     if not reason:
-        changes = scaled(record.status, asked, asked)
-    return status_patch(record, conditions=with_conditions(record.status, changes, now))
-
-
-def scaled(status: Mapping[str, Any], has: int, asked: int) -> list[Json]:
-    """The change by which a job that waited for more pods has all that it asks for."""
-    if has < asked or find(status, ConditionType.SCALED) is None:
-        return []
-    text = f"It has the {has} pods that it asks for"
-    return [condition(ConditionType.SCALED, True, Reason.ADMITTED.value, text)]
+        text = f"It runs the {sum(record.counts.values())} pods that it asks for"
+        change = condition(ConditionType.SCALED, True, Reason.ADMITTED.value, text)
+    return status_patch(record, conditions=with_conditions(record.status, [change], now))
 
 
 def _outdated(status: Mapping[str, Any]) -> list[Json]:

@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from federation.core import effects as do
-from federation.core.facts import Growing, JobState, LocalJob, Record, RemoteJob
+from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.loss import reached
 from federation.core.reasons import Reason
 from federation.core.requests import shrink
+from federation.core.sizes import Growing
 from federation.core.stay import other_checks
 from federation.core.types import Admission, PodSetAssignment
 from federation.core.waiting import is_news

@@ -17,6 +17,7 @@ from federation.core.dispatchers import NOT_NOMINATED, Nomination
 from federation.core.failover import OnDisconnect, Standing
 from federation.core.policies import StopPolicy
 from federation.core.reasons import Reason
+from federation.core.sizes import NOT_ASKED, Asked, Growing, Size
 from federation.core.types import Admission, ClusterQueue, PodSet
 from federation.core.why import Explanation
 from federation.core.wishes import NO_WISHES, Wishes
@@ -174,40 +175,6 @@ class Record:
     def admitted(self) -> bool:
         """Whether a cluster was seen to run it: one that it still is bound to."""
         return self.binding is not None and self.life.admitted
-
-
-class Size(NamedTuple):
-    """The pods of a copy: as many as `asked` for, `runs` as its spec is now (fewer if its worker
-    had no room for all), and `there`: those that exist or may yet be made.
-    """
-
-    asked: int
-    runs: int
-    there: int
-
-
-class Asked(NamedTuple):
-    """So many pods the manager asked the agent to let a copy have, 0 for none; `refused` is the
-    agent's no, with its reason.
-    """
-
-    pods: int = 0
-    refused: str = ""
-
-    @property
-    def open(self) -> bool:
-        """Whether something of it stands on the copy."""
-        return bool(self.pods or self.refused)
-
-
-NOT_ASKED = Asked()
-
-
-class Growing(NamedTuple):
-    """So many more pods of a job that runs wait, with this priority."""
-
-    pods: int
-    priority: int
 
 
 @dataclass(frozen=True, slots=True)

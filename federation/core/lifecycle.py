@@ -15,7 +15,6 @@ from federation.core import events as on
 from federation.core.dispatch import Refusal
 from federation.core.facts import (
     Eviction,
-    Growing,
     JobState,
     LocalJob,
     PodTrouble,
@@ -26,6 +25,7 @@ from federation.core.facts import (
 from federation.core.failover import Standing
 from federation.core.plan import plan
 from federation.core.reasons import Reason
+from federation.core.sizes import Growing
 from federation.core.stay import LifeRules
 
 REFUSAL_FIRST_S = 1.0

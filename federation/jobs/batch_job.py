@@ -13,10 +13,11 @@ from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, La
 from federation.api.record import is_elastic
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
-from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob, Size
+from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob
 from federation.core.failover import OnDisconnect
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
+from federation.core.sizes import Size
 from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
 from federation.jobs import admissibility, elastic, scaling, template
 from federation.jobs.admission_note import decode_admission, encode_admission, original

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from federation.api.names import Mirror
-from federation.core.facts import Asked
+from federation.core.sizes import Asked
 from federation.core.types import Admission
 from federation.jobs import scaling
 from federation.jobs.admission_note import renoted

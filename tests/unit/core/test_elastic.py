@@ -13,11 +13,12 @@ from federation.core import events as on
 from federation.core.checks import AdmissionCheckState, CheckState
 from federation.core.devices.wants import PodWants
 from federation.core.dispatch import Refusal
-from federation.core.facts import Asked, Eviction, Growing, JobState, Queues, Size
+from federation.core.facts import Eviction, JobState, Queues
 from federation.core.failover import Standing
 from federation.core.lifecycle import step
 from federation.core.policies import AdmissionCheck
 from federation.core.queueing import shape
+from federation.core.sizes import Asked, Growing, Size
 from federation.core.stay import LifeRules
 from federation.core.types import Admission, Growth, Pending, PodSetAssignment
 from tests.unit.core.build import (

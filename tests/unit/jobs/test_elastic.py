@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from federation.api.names import Mirror
-from federation.core.facts import Asked
+from federation.core.sizes import Asked
 from federation.core.types import Admission, PodSetAssignment
 from federation.jobs import batch_job, elastic
 from federation.jobs.admission_note import original

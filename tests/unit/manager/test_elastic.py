@@ -141,6 +141,7 @@ async def test_larger_waits_for_quota() -> None:
         await until(lambda: asked(worker) == 4, "asked")
         grow(worker)
         await until(lambda: size(worker) == 4, "grown")
+        await until(lambda: lacking(world) is None, "told")
         found = find(workload(world)["status"], ConditionType.SCALED)
         assert found is not None
         assert (found["status"], found["reason"]) == ("True", Reason.ADMITTED)
