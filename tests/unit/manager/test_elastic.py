@@ -28,11 +28,10 @@ LOWER: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 
 
 async def started(
-    world: Federation, pods: int = 2, name: str = "j", of: str | None = None
+    world: Federation, pods: int = 2, name: str = "j", of: str = ""
 ) -> tuple[str, Worker]:
     """An elastic job that runs."""
-    uid = wide(world, pods, name, **NOTES)
-    label(world, name, Label.PRIORITY_CLASS, of)
+    uid = wide(world, pods, name, of=of, **NOTES)
     worker = await running(world, name)
     worker.run_pods(name, pods)
     return uid, worker
