@@ -26,6 +26,7 @@ class Observer:
         self.created: dict[str, float] = {}
         self.reached: dict[str, dict[str, float]] = defaultdict(dict)
         self.starts: defaultdict[str, set[str]] = defaultdict(set)
+        self.said: defaultdict[str, list[str]] = defaultdict(list)
         self.changed = asyncio.Event()
 
     def note(self, stage: str, name: str) -> None:
@@ -40,10 +41,15 @@ class Observer:
             self.note("complete", obj["metadata"]["name"])
 
     def workload(self, obj: Json) -> None:
-        """A Workload of the management cluster."""
+        """A Workload of the management cluster; `said` is what its conditions told."""
         owners = obj["metadata"].get("ownerReferences") or [{"name": ""}]
+        name = owners[0]["name"]
         if _is_true(obj, "Admitted"):
-            self.note("admitted", owners[0]["name"])
+            self.note("admitted", name)
+        for condition in (obj.get("status") or {}).get("conditions") or ():
+            told = "{type}={status} {reason}: {message}".format_map(condition)
+            if told not in self.said[name]:
+                self.said[name].append(told)
 
     def remote(self, cluster: str, obj: Json) -> None:
         """A Job of a worker cluster. `starts` counts distinct copies that got a start time."""

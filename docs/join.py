@@ -10,8 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import yaml
-
+from federation.api import yaml_text
 from federation.api.access import agent_access, cluster_registration
 
 
@@ -22,7 +21,7 @@ def main() -> int:
         return 2
     name, kubeconfig = sys.argv[1], Path(sys.argv[2]).read_text()
     objects = [*agent_access(name), *cluster_registration(name, kubeconfig)]
-    sys.stdout.write(yaml.safe_dump_all(objects))
+    sys.stdout.write(yaml_text.dump_all(objects))
     return 0
 
 

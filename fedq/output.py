@@ -11,7 +11,8 @@ from enum import Enum, StrEnum
 from typing import Annotated, Any
 
 import typer
-import yaml
+
+from federation.api import yaml_text
 
 Json = dict[str, Any]
 
@@ -83,4 +84,4 @@ def dump(value: Any, output: Output) -> str:
     """`value` as JSON or YAML text."""
     if output is Output.json:
         return json.dumps(wire(value), indent=2)
-    return str(yaml.safe_dump(wire(value), sort_keys=False)).rstrip()
+    return yaml_text.dump(wire(value)).rstrip()

@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from federation.api import yaml_text
 from federation.api.access import agent_access, agent_account, cluster_registration
 from federation.api.names import FEDQ_NAMESPACE
 from fedq.rig.errors import RigError
@@ -64,7 +65,7 @@ class Stack:
 
     def apply(self, cluster: str, objects: list[Any]) -> None:
         """Apply objects as admin."""
-        text = yaml.safe_dump_all(objects)
+        text = yaml_text.dump_all(objects)
         self.rig.kubectl(
             cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", input=text
         )
@@ -85,7 +86,7 @@ class Stack:
             "context": {"cluster": admin["clusters"][0]["name"], "user": account},
         }
         config = {**admin, "users": [user], "contexts": [context], "current-context": account}
-        return yaml.safe_dump(config)
+        return yaml_text.dump(config)
 
     # Programs
 

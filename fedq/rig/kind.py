@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from federation.api import yaml_text
 from federation.edge.files import write_atomic
 from fedq.rig.api import plain_ready
 from fedq.rig.backend import Progress
@@ -110,7 +111,7 @@ class KindBackend:
             return
         tell(f"starting {name} in kind")
         file = self._config_file(cluster)
-        write_atomic(file, yaml.safe_dump(kind_config(cluster), sort_keys=False))
+        write_atomic(file, yaml_text.dump(kind_config(cluster)))
         config = ["--config", str(file), "--wait", NODE_WAIT]
         run([kind, "create", "cluster", *options, *config], todo="Is Docker running?")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-import yaml
-
+from federation.api import yaml_text
 from federation.edge.files import write_atomic
 
 
@@ -41,7 +40,7 @@ def write_kubeconfig(
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
         "current-context": cluster,
     }
-    text = yaml.safe_dump(content, sort_keys=False)
+    text = yaml_text.dump(content)
     if not path.exists() or path.read_text() != text:
         write_atomic(path, text)
     return path

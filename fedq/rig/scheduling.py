@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
+from federation.api import yaml_text
 from federation.edge.files import write_atomic
 
 IGNORED = (
@@ -46,7 +45,7 @@ def write_scheduler_config(path: Path, kubeconfig: Path) -> Path:
             }
         ],
     }
-    text = yaml.safe_dump(content, sort_keys=False)
+    text = yaml_text.dump(content)
     if not path.exists() or path.read_text() != text:
         write_atomic(path, text)
     return path

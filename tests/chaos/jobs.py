@@ -48,8 +48,11 @@ class Storm:
         """
         await self.observer.wait("complete", len(self.names))
         starts = self.observer.starts
-        assert {name: found for name, found in starts.items() if len(found) > 1} == {}
-        assert len(starts) == len(self.names)
+        twice = [name for name, found in starts.items() if len(found) > 1]
+        history = {name: (sorted(starts[name]), self.observer.said[name]) for name in twice}
+        assert not twice, f"started more than once: {history}"
+        never = sorted(set(self.names) - set(starts))
+        assert not never, f"complete, but no start was seen: {never}"
         jobs = (await self.clients["management"].list(JOBS, self.team.name)).items
         assert {job["status"]["succeeded"] for job in jobs} == {1}
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import yaml
 
+from federation.api import yaml_text
 from federation.api.access import kubeconfig_secret
 from federation.api.names import FEDQ_NAMESPACE, KUBECONFIG_KEY
 from federation.edge.kube import KubeClient
@@ -22,7 +23,7 @@ async def bad_token(management: KubeClient, worker: str) -> AsyncIterator[None]:
     good = secret["data"][KUBECONFIG_KEY]
     config = yaml.safe_load(base64.b64decode(good))
     config["users"][0]["user"] = {"token": "expired"}
-    bad = base64.b64encode(yaml.safe_dump(config).encode()).decode()
+    bad = base64.b64encode(yaml_text.dump(config).encode()).decode()
     try:
         await _set(management, name, bad)
         yield
