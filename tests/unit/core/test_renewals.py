@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from federation.core.failover import DEFAULT, FAST, Timings
@@ -76,11 +76,13 @@ class Play:
                 self.answer()
             case "lose":
                 self.sent = None if self.arrived else self.sent
-            case "renew":
+            case "renew" | "unanswered" | "slow":
                 self.sent = None
                 self.send()
+                self.true += seconds if what == "slow" else 0.0
                 self.arrive()
-                self.answer()
+                if what != "unanswered":
+                    self.answer()
             case "restart" | "elsewhere":
                 held = what == "restart" and self.note and self.clock() < self.note.deadline
                 self.agent = Lease(1, self.note, seen=1) if held else Lease(1, seen=1)
@@ -134,11 +136,15 @@ class Play:
 
 
 _OFTEN = ["renew", "renew", "start", "pass", "pass", "pass", "send", "arrive", "answer", "lose"]
-_SELDOM = ["restart", "elsewhere", "manager"]
+_SELDOM = ["unanswered", "unanswered", "slow", "restart", "elsewhere", "manager"]
 _STEPS = st.tuples(
     st.sampled_from(_OFTEN + _SELDOM),
     st.sampled_from([0.5, 2.0, 5.0, 7.0, 20.0, 31.0]),
 )
+
+
+LOST = [("pass", 20.0), ("unanswered", 0.0), ("pass", 20.0)]
+LATE = [("pass", 5.0), ("slow", 20.0), ("pass", 5.0), ("unanswered", 0.0), ("pass", 7.0)]
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -147,6 +153,8 @@ _STEPS = st.tuples(
     timings=st.sampled_from([FAST, DEFAULT]),
     rate=st.sampled_from([1 - 1e-3, 1.0, 1 + 1e-3]),
 )
+@example(steps=LOST, timings=FAST, rate=1.0)
+@example(steps=LATE, timings=FAST, rate=1.0)
 def test_what_was_stopped_is_doubted(
     steps: list[tuple[str, float]], timings: Timings, rate: float
 ) -> None:
