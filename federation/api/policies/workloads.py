@@ -180,7 +180,7 @@ def status() -> Documents:
                     f"({_kept(field)})",
                     f"{field} of an admission is immutable; clear the admission first",
                 )
-                for field in ("resourceUsage", "count")
+                for field in ("count", "resourceUsage")
             ),
             check(
                 f"{held} == {admission} || !{admission}.hasValue() || {_divisible()}",
