@@ -1,10 +1,11 @@
-"""What a moved job costs: `python -m bench.moving --jobs 200 [--home DIR] [--profile FILE]`.
+"""What a moved job costs: `python -m bench.moving --jobs 200 --home DIR [--profile FILE]`.
 
 Runs the drill half-lost (two of four clusters are cut off) and looks at two moments at what all
 processes have used, what the API servers have served and what Fedq's own clients have sent: shortly
 before the first job may run elsewhere, and when all have been started there and their Jobs on the
 management cluster say so. What the rig uses by itself in the same time is taken off: it is
-measured before that, when all that is lost has been stopped. Prints one JSON object.
+measured before that, when all that is lost has been stopped. Prints one JSON object. With
+`--profile`, py-spy (which has to be installed) looks at the manager meanwhile.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Sample:
     """
 
     at: float
-    cpu: Counter[str]
+    cpu: dict[str, float]
     served: Counter[tuple[str, str]]
     own: Counter[tuple[str, str]]
     events: Counter[tuple[str, str]]
@@ -65,7 +66,7 @@ class Sample:
 
 async def sample(ground: Ground) -> Sample:
     """All counts as they are now; of an API server that is cut off those of the requests miss."""
-    cpu = Counter({name: cpu_seconds(pid) for name, pid in process_ids(ground.stack.rig).items()})
+    cpu = {name: cpu_seconds(pid) for name, pid in process_ids(ground.stack.rig).items()}
     cpu["this"] = time.process_time()
     served: Counter[tuple[str, str]] = Counter()
     events: Counter[tuple[str, str]] = Counter()
@@ -126,8 +127,7 @@ class Measured:
         await looking
 
     async def _look(self, ground: Ground) -> None:
-        while not ground.fault_at:
-            await asyncio.sleep(1)  # minutes, and nothing tells of it
+        await ground.until(lambda: ground.fault_at > 0, LONGEST_S * 4, "the fault", every=1.0)
         renewed = [
             ground.timeline.last_before(What.RENEWED, cluster, ground.fault_at + 5)
             for cluster in ground.victims
@@ -138,8 +138,7 @@ class Measured:
         await asyncio.sleep(end - BEFORE_S - boottime())
         before = await sample(ground)
         profiler = await self._start_profiler(ground)
-        while not _moved(ground) and boottime() < end + LONGEST_S:
-            await asyncio.sleep(0.2)  # the resolution of what is measured
+        await ground.until(lambda: _moved(ground), LONGEST_S, "all jobs to run elsewhere")
         moved_at = boottime()
         await asyncio.sleep(SETTLED_S)
         after = await sample(ground)
@@ -176,18 +175,21 @@ def _report(ground: Ground, samples: tuple[Sample, Sample, Sample], seconds: flo
         _per_job(jobs, scale, *(getattr(one, field) for one in samples))
         for field in ("cpu", "served", "own", "events")
     )
-    parts: Counter[str] = Counter()
+    parts: dict[str, float] = {}
     for name, value in cpu.items():
-        parts[_part(str(name), ground)] += value
+        part = _part(str(name), ground)
+        parts[part] = parts.get(part, 0.0) + value
     return {
         "jobs": jobs,
         "moved_after_s": round(seconds, 1),
         "window_s": round(after.at - before.at, 1),
         "load": os.getloadavg()[0],
         "cpu_s_per_job_total": round(sum(v for k, v in parts.items() if k != "the drill"), 4),
-        "cpu_s_per_job": {k: round(v, 4) for k, v in parts.most_common()},
+        "cpu_s_per_job": {
+            k: round(v, 4) for k, v in sorted(parts.items(), key=lambda part: -part[1])
+        },
         "cpu_s_at_rest_per_s": round(
-            sum((before.cpu - rest.cpu).values()) / (before.at - rest.at), 3
+            (sum(before.cpu.values()) - sum(rest.cpu.values())) / (before.at - rest.at), 3
         ),
         "served_per_job": _rows(served),
         "own_per_job": _rows(own),
@@ -196,12 +198,18 @@ def _report(ground: Ground, samples: tuple[Sample, Sample, Sample], seconds: flo
 
 
 def _per_job(
-    jobs: int, scale: float, rest: Counter[Any], before: Counter[Any], after: Counter[Any]
+    jobs: int,
+    scale: float,
+    rest: Mapping[Any, float],
+    before: Mapping[Any, float],
+    after: Mapping[Any, float],
 ) -> dict[Any, float]:
     """What was counted in the window, less what is counted at rest in the same time."""
-    return {
-        key: (after[key] - before[key] - scale * (before[key] - rest[key])) / jobs for key in after
-    }
+    found = {}
+    for key, last in after.items():
+        first = before.get(key, 0)
+        found[key] = (last - first - scale * (first - rest.get(key, 0))) / jobs
+    return found
 
 
 def _part(name: str, ground: Ground) -> str:
@@ -212,7 +220,8 @@ def _part(name: str, ground: Ground) -> str:
     if not cluster:
         return name
     kind = "management" if cluster == ground.stack.rig.management else "worker"
-    return f"{'lost ' if cluster in ground.victims else ''}{kind} {name.replace(cluster, '').strip('/')}"
+    lost = "lost " if cluster in ground.victims else ""
+    return f"{lost}{kind} {name.replace(cluster, '').strip('/')}"
 
 
 def _rows(counts: dict[Any, float]) -> Json:
@@ -221,12 +230,11 @@ def _rows(counts: dict[Any, float]) -> Json:
 
 
 def main() -> int:
-    """Run it on a rig of its own, which is left up if `--home` names it."""
+    """Run it on a rig of its own in `--home`, which is taken down afterwards."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--profile", type=Path)
-    parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     measured = Measured(options.profile)
     drill = find("half-lost")
@@ -238,8 +246,7 @@ def main() -> int:
         bench.up(drill.workers)
         run_all([drill], [bench], _tell)
     finally:
-        if not options.keep:
-            take_down(rig)
+        take_down(rig)
     print(json.dumps(measured.result, indent=1))
     return 0
 
