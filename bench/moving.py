@@ -3,8 +3,8 @@
 Runs the drill half-lost (two of four clusters are cut off) and looks at two moments at what all
 processes have used, what the API servers have served and what Fedq's own clients have sent: shortly
 before the first job may run elsewhere, and when all have been started there and their Jobs on the
-management cluster say so. What the rig uses by itself in the same time is taken off: it is
-measured before that, when all that is lost has been stopped. Prints one JSON object. With
+management cluster say so. What the rig uses by itself in the same time is taken off: that is
+measured before, when all that is lost has been stopped. Prints one JSON object. With
 `--profile`, py-spy (which has to be installed) looks at the manager meanwhile.
 """
 
@@ -19,14 +19,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bench.usage import cpu_seconds, process_ids
-from federation.edge.errors import ApiError
-from federation.edge.kube import KubeClient
 from federation.edge.machine import boottime
 from fedq.commands.rigs import take_down
 from fedq.drill.cases.half_lost import half_lost
@@ -39,7 +36,7 @@ from fedq.drill.witness import bound
 from fedq.rig.rig import Rig
 
 Json = dict[str, Any]
-BEFORE_S = 4.0
+BEFORE_S = 8.0
 """So long before the end of the wait the window begins: nothing moves yet."""
 REST_S = 25.0
 """For how long the rig is measured at rest before that."""
@@ -51,40 +48,47 @@ _EVENTS = re.compile(r"^apiserver_watch_events_total\{(.*)\} (\S+)$")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sample:
-    """Counts at one moment: seconds of processor by process, requests served by (cluster, verb and
-    resource), those of Fedq's own clients by (program, kind of request), watch events sent.
+    """Counts at one moment: seconds of processor by process; if they were asked for, requests
+    served by (cluster, verb and resource), those of Fedq's own clients by (program, kind of
+    request), watch events sent.
     """
 
     at: float
     cpu: dict[str, float]
-    served: Counter[tuple[str, str]]
+    pages: dict[str, str]
     own: Counter[tuple[str, str]]
-    events: Counter[tuple[str, str]]
+    served: Counter[tuple[str, str]] = field(default_factory=Counter)
+    events: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def read(self) -> None:
+        """Take in what the API servers told: slow, so not while anything is measured."""
+        for cluster, page in self.pages.items():
+            _read(cluster, page, self.served, self.events)
 
 
-async def sample(ground: Ground) -> Sample:
+async def sample(ground: Ground, *, requests: bool = True) -> Sample:
     """All counts as they are now; of an API server that is cut off those of the requests miss."""
     cpu = {name: cpu_seconds(pid) for name, pid in process_ids(ground.stack.rig).items()}
     cpu["this"] = time.process_time()
-    served: Counter[tuple[str, str]] = Counter()
-    events: Counter[tuple[str, str]] = Counter()
+    made = Sample(boottime(), cpu, {}, Counter())
+    if not requests:
+        return made
+    made.own = await asyncio.to_thread(_own, ground)
     for cluster, client in ground.clients.items():
-        if cluster in ground.victims:
-            continue
-        with suppress(ApiError):
-            await _metrics(cluster, client, served, events)
-    return Sample(boottime(), cpu, served, await asyncio.to_thread(_own, ground), events)
+        if cluster not in ground.victims:
+            made.pages[cluster] = (await client.raw("GET", "/metrics")).decode()
+    return made
 
 
-async def _metrics(
+def _read(
     cluster: str,
-    client: KubeClient,
+    page: str,
     served: Counter[tuple[str, str]],
     events: Counter[tuple[str, str]],
 ) -> None:
-    for line in (await client.raw("GET", "/metrics")).decode().splitlines():
+    for line in page.splitlines():
         if match := _SERVED.match(line):
             label = dict(_LABEL.findall(match[1]))
             what = "/".join(filter(None, (label["resource"], label.get("subresource"))))
@@ -134,7 +138,7 @@ class Measured:
         ]
         end = max(moment or 0.0 for moment in renewed) + ground.timings.rerun
         await asyncio.sleep(end - BEFORE_S - REST_S - boottime())
-        rest = await sample(ground)
+        rest = await sample(ground, requests=False)
         await asyncio.sleep(end - BEFORE_S - boottime())
         before = await sample(ground)
         profiler = await self._start_profiler(ground)
@@ -142,6 +146,8 @@ class Measured:
         moved_at = boottime()
         await asyncio.sleep(SETTLED_S)
         after = await sample(ground)
+        before.read()
+        after.read()
         if profiler is not None:
             await profiler.wait()
         self.result = _report(ground, (rest, before, after), moved_at - end)
@@ -171,9 +177,10 @@ def _report(ground: Ground, samples: tuple[Sample, Sample, Sample], seconds: flo
     rest, before, after = samples
     jobs = len(ground.witness.locals)
     scale = (after.at - before.at) / (before.at - rest.at)
-    cpu, served, own, events = (
-        _per_job(jobs, scale, *(getattr(one, field) for one in samples))
-        for field in ("cpu", "served", "own", "events")
+    cpu = _per_job(jobs, before.cpu, after.cpu, rest.cpu, scale)
+    served, own, events = (
+        _per_job(jobs, getattr(before, counts), getattr(after, counts))
+        for counts in ("served", "own", "events")
     )
     parts: dict[str, float] = {}
     for name, value in cpu.items():
@@ -199,16 +206,17 @@ def _report(ground: Ground, samples: tuple[Sample, Sample, Sample], seconds: flo
 
 def _per_job(
     jobs: int,
-    scale: float,
-    rest: Mapping[Any, float],
     before: Mapping[Any, float],
     after: Mapping[Any, float],
+    rest: Mapping[Any, float] | None = None,
+    scale: float = 0.0,
 ) -> dict[Any, float]:
     """What was counted in the window, less what is counted at rest in the same time."""
     found = {}
     for key, last in after.items():
         first = before.get(key, 0)
-        found[key] = (last - first - scale * (first - rest.get(key, 0))) / jobs
+        idle = first - rest.get(key, 0) if rest is not None else 0
+        found[key] = (last - first - scale * idle) / jobs
     return found
 
 
