@@ -344,6 +344,9 @@ async def _rest(seconds: float, informers: Iterable[Informer]) -> None:
     is due.
     """
     away = [informer for informer in informers if informer.error is not None]
+    if not away:
+        await asyncio.sleep(seconds)
+        return
     end = asyncio.get_running_loop().time() + seconds
     while (left := end - asyncio.get_running_loop().time()) > 0:
         await asyncio.sleep(min(left, FIRST_PAUSE_S))  # contact is no event

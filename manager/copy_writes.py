@@ -12,7 +12,14 @@ from collections.abc import Callable
 from federation.api.names import Label, Mirror
 from federation.core.bound import has_pods
 from federation.core.facts import BATCH_JOB, RemoteJob
-from federation.edge.errors import AlreadyExists, Conflict, Invalid, NotFound
+from federation.edge.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
 from federation.edge.kind_informers import served
 from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
@@ -77,7 +84,20 @@ class CopyWrites:
                 f"namespace {namespace} does not exist on cluster {self._spec.name}: create it"
                 " there, with the LocalQueue",
             )
+        except (Forbidden, Invalid) as error:
+            return await self._refused(command, kind, error)
         return self._made(job)
+
+    async def _refused(self, command: CreateCopy, kind: JobKind, error: ApiError) -> Outcome:
+        """The no to an offer that is made again says nothing of the one before: it may be there."""
+        try:
+            job = await objects(self._client, kind).get(command.key.name, command.key.namespace)
+        except (NotFound, Forbidden):
+            return Outcome(Result.REFUSED, error.reason, str(error))
+        remote = self._copy(job)
+        if local_uid(job) == command.local_uid and remote.attempt == command.attempt:
+            return Outcome(Result.OK, remote=remote)
+        return Outcome(Result.REFUSED, error.reason, str(error))
 
     def _made(self, job: Json) -> Outcome:
         remote = self._copy(job)

@@ -38,6 +38,7 @@ TICK_S = 1.0
 BOUND_S = 5.0
 """How often it is counted where jobs are bound: that looks at all of them."""
 ALIVE = (Phase.READY, Phase.UNUSABLE, Phase.RECOVERING, Phase.RETURNING)
+UNSEEN = Watch()
 SETTLED = ("", Phase.UNKNOWN, Phase.READY, Phase.UNUSABLE)
 
 
@@ -73,6 +74,8 @@ class Watcher:
         self._refuted: dict[str, int] = {}
         self._fed: dict[str, tuple[float, Standing]] = {}
         self._writing: set[str] = set()
+        self._up_to_date: dict[str, tuple[Watch | None, bool, str]] = {}
+        """As of what nothing of the Lease of a cluster had to be changed."""
         self._running = False
 
     def begin(self, shown: Mapping[str, str]) -> None:
@@ -96,7 +99,7 @@ class Watcher:
 
     def epoch(self, name: str) -> int:
         """The epoch that is written on what is bound to a cluster."""
-        return max(1, self.leases.watches.get(name, Watch()).highest)
+        return max(1, self.leases.watches.get(name, UNSEEN).highest)
 
     def verdict(self, name: str) -> Verdict:
         """How a cluster stands, as it was judged last."""
@@ -106,7 +109,7 @@ class Watcher:
 
     def heard(self, name: str) -> bool:
         """Whether an agent was ever heard of in the Lease of a cluster."""
-        seen = self.leases.watches.get(name, Watch()).seen
+        seen = self.leases.watches.get(name, UNSEEN).seen
         return seen is not None and bool(seen.renewed or seen.fenced)
 
     def look(self) -> None:
@@ -118,6 +121,7 @@ class Watcher:
         for name in self.verdicts.keys() - names:
             del self.verdicts[name]
             self._fed.pop(name, None)
+            self._up_to_date.pop(name, None)
         facts = {name: self._facts(name, now) for name in sorted(names)}
         self._set_brake(facts, now)
         for name in facts:
@@ -126,7 +130,7 @@ class Watcher:
     def _set_brake(self, facts: Mapping[str, Facts], now: float) -> None:
         silent = members = 0
         for name, known in facts.items():
-            watch = self.leases.watches.get(name, Watch())
+            watch = self.leases.watches.get(name, UNSEEN)
             away, member = counts(watch, known, now, self._timings)
             silent, members = silent + away, members + member
         before = self.brake
@@ -146,7 +150,8 @@ class Watcher:
             self._refuted.pop(name, None)
         elif facts.confirmed_below:
             facts = replace(facts, confirmed_below=0)
-        return replace(facts, bound=self._bound.get(name, 0))
+        bound = self._bound.get(name, 0)
+        return replace(facts, bound=bound) if bound else facts
 
     def _refute(self, verdict: Verdict, order: int) -> None:
         """That all of an epoch is dead is no longer true once its agent renews in it: such an order
@@ -171,7 +176,7 @@ class Watcher:
         self._judge(name, self._facts(name, now), now)
 
     def _judge(self, name: str, facts: Facts, now: float) -> None:
-        watch = self.leases.watches.get(name, Watch())
+        watch = self.leases.watches.get(name, UNSEEN)
         settled = settle(watch, now, self._timings, self.brake)
         if settled is not watch:
             self.leases.watches[name] = settled
@@ -185,7 +190,7 @@ class Watcher:
 
     def _feed(self, name: str, standing: Standing, now: float) -> None:
         at, fed = self._fed.get(name, (0.0, None))
-        same = fed is not None and fed.timeless == standing.timeless
+        same = fed is not None and (fed == standing or fed.timeless == standing.timeless)
         still = standing.silent == standing.since_replaced == 0
         if same and (still or now - at < TICK_S / 2):
             return
@@ -205,8 +210,12 @@ class Watcher:
                 case None:
                     known = self.facts(name)
                     identity = known.identity if known is not None else ""
+                    about = self.leases.watches.get(name), name in self._bound, identity
+                    if self._up_to_date.get(name) == about:
+                        continue
                     body = self.leases.stale(name, bound=name in self._bound, identity=identity)
                     if body is None:
+                        self._up_to_date[name] = about
                         continue
                     write = self.leases.configure(name, body)
             self._writing.add(name)

@@ -24,7 +24,8 @@ from federation.edge.machine import boot_id
 from manager import sessions
 from manager.frames import receive, send
 from manager.leash import LEASH_S
-from manager.protocol import ClusterSpec, Command, News, Outcome, WorkerHandle, WorkerUnavailable
+from manager.protocol import ClusterSpec, Command, News, Outcome, WorkerUnavailable
+from manager.runtime import ActorHandle
 
 log = structlog.get_logger(__name__)
 
@@ -106,7 +107,7 @@ class RayProcess:
         finally:
             self._waiting.pop(number, None)
 
-    async def start(self, spec: ClusterSpec) -> WorkerHandle:
+    async def start(self, spec: ClusterSpec) -> ActorHandle:
         """See Runtime."""
         key, self._actors = next(self._numbers), True
         try:
@@ -166,6 +167,10 @@ class _ActorHandle:
         """See WorkerHandle."""
         news: News = await self._ray.call("poll", self._key, instance, ack)
         return news
+
+    async def begin_again(self) -> None:
+        """See ActorHandle."""
+        await self._ray.call("begin_again", self._key)
 
     async def stop(self) -> None:
         """See WorkerHandle."""

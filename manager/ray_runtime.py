@@ -68,6 +68,13 @@ class _Actor:
             await asyncio.sleep(1)  # see above
         os._exit(0)  # nobody hears of it; if somebody still wants an actor, Ray starts another
 
+    async def begin_again(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._worker, self._task = ClusterWorker(self._spec, leash=self._leash), None
+        self._ensure_running()
+
     async def apply(self, commands: list[Command]) -> list[Outcome]:
         self._ensure_running()
         return await self._worker.apply(commands)
@@ -101,6 +108,10 @@ class Driver:
         """See WorkerHandle."""
         news: News = await self._actors[key].poll.remote(instance, ack)
         return news
+
+    async def begin_again(self, key: int) -> None:
+        """See ActorHandle."""
+        await self._actors[key].begin_again.remote()
 
     async def stop(self, key: int) -> None:
         """End an actor; what it was asked for fails."""

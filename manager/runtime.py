@@ -35,13 +35,22 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
+class ActorHandle(WorkerHandle, Protocol):
+    """A worker that was heard of before it takes over from another one."""
+
+    async def begin_again(self) -> None:
+        """List the cluster anew, and tell all again: what it has listed may be older than what the
+        other one told of.
+        """
+
+
 class Backend(Protocol):
     """Ray, as far as it is of interest here. `aclose` returns when none of its workers writes any
     more."""
 
     name: str
 
-    async def start(self, spec: ClusterSpec) -> WorkerHandle:
+    async def start(self, spec: ClusterSpec) -> ActorHandle:
         """See Runtime."""
 
     async def check(self) -> str:
@@ -194,21 +203,31 @@ class SupervisedRuntime:
         return ""
 
     async def _move(self, seat: Seat, ray: Backend) -> str:
+        """Let an actor take a seat once it has reached its cluster. It begins again when the worker
+        before has ended: a listing older than what that one told of would hide copies.
+        """
         try:
             async with asyncio.timeout(self.times.first_answer_s):
                 handle = await ray.start(seat.spec)
-                news = await handle.poll("", -1)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.times.contact_s):
-                    while not news.health.ok and _empty(news):
-                        news = await handle.poll(news.instance, news.seq)
-            # The last news are told again to whoever polls next.
+                await handle.poll("", -1)
+            await self._contact(handle)
+            if await seat.vacate():
+                await _within(self.times.check_s, handle.begin_again())
+                await self._contact(handle)
         except WorkerUnavailable as error:
             return f"Ray has failed: {error}"
         except TimeoutError:
             return f"no actor has started within {self.times.first_answer_s:.0f} s"
         await seat.take(ray, handle)
         return ""
+
+    async def _contact(self, handle: WorkerHandle) -> None:
+        """Until an actor has something to tell, for a while. Who asks next is told the same."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.times.contact_s):
+                news = await handle.poll("", -1)
+                while not news.health.ok and _empty(news):
+                    news = await handle.poll(news.instance, news.seq)
 
     async def _watched(self, ray: Backend) -> str:
         """Look after Ray and its actors; what is wrong once something is."""
@@ -258,14 +277,19 @@ class Seat:
         if self._asking is not None:
             self._asking.cancel()
 
-    async def take(self, of: object, worker: WorkerHandle) -> None:
-        """Let a worker of runtime `of` take over; the one before is stopped."""
+    async def vacate(self) -> bool:
+        """Stop the worker: whoever asks waits for the next. Returns whether there was one."""
         before = self._worker
         self._empty()
         if before is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._runtime.times.check_s):
                     await before.stop()
+        return before is not None
+
+    async def take(self, of: object, worker: WorkerHandle) -> None:
+        """Let a worker of runtime `of` take over; the one before is stopped."""
+        await self.vacate()
         self.of, self._worker, self.answered = of, worker, False
         self._deadline = self._runtime.clock() + self._runtime.times.first_answer_s
         self._taken.set()

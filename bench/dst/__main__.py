@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
+from bench.dst.frozen import hurry
 from bench.dst.run import Outcome, run_seed
 
 CHUNK = 5
@@ -60,6 +61,7 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != "0":
         _fix_order()
         os.execv(sys.executable, [sys.executable, "-m", "bench.dst", *sys.argv[1:]])
+    hurry()
     if arguments.trace is not None:
         outcome = run_seed(arguments.trace, traced=True)
         print("\n".join(outcome.notes))

@@ -31,6 +31,8 @@ class Faults:
 
     def __init__(self, world: World, rng: random.Random, until: float) -> None:
         self.world, self.rng, self.until = world, rng, until
+        self.over_at = 0.0
+        """When the last of them ends that is known of."""
         self.kinds: list[tuple[int, Callable[[float, float], str]]] = [
             (6, self.crash_manager),
             (3, self.crash_agent),
@@ -80,6 +82,7 @@ class Faults:
 
     def at(self, start: float, kind: Callable[[float, float], str], lasts: float) -> None:
         """Have something go wrong."""
+        self.over_at = max(self.over_at, start + lasts)
         self.world.loop.later(start, self._begin, kind, lasts)
 
     def _begin(self, kind: Callable[[float, float], str], lasts: float) -> None:
@@ -91,6 +94,7 @@ class Faults:
             self.world.note("FAULT", f"over: {what}")
             end()
 
+        self.over_at = max(self.over_at, self.world.loop.now + lasts)
         self.world.loop.later(lasts, over)
 
     def _cluster(self) -> str:

@@ -32,7 +32,8 @@ class Guard:
         self._tick()
 
     def _tick(self) -> None:
-        self.cluster.kill(self.doomed)
+        if self.note.text is not None:
+            self.cluster.kill(self.doomed)
         self.loop.later(TICK_S, self._tick)
 
     def doomed(self, traits: Traits) -> bool:

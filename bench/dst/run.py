@@ -19,9 +19,13 @@ from bench.dst.faults import Faults
 from bench.dst.world import World
 
 TROUBLE_S = 420.0
+"""Faults and people do nothing after that; where the last is earlier, everything has to end well
+from then on.
+"""
 SUBMIT_S = 240.0
 BOUND_S = 1500.0
 REST_S = 125.0
+AFTERWARDS_S = 1.0
 BUSY_MINUTE = 4000
 RESTING_MINUTE = 12
 JOBS = (6, 14)
@@ -63,6 +67,7 @@ def run_seed(
     loop = VirtualLoop()
     collects = gc.isenabled()
     gc.disable()  # what it finds to close, and when, depends on what ran before
+    gc.freeze()  # and at the end it need not look at what was there before
     try:
         with deterministic(loop, seed):
             world = World(loop, seed, traced=traced)
@@ -72,6 +77,7 @@ def run_seed(
     finally:
         loop.close()
         gc.collect()
+        gc.unfreeze()
         if collects:
             gc.enable()
 
@@ -112,22 +118,24 @@ async def _live(world: World, seed: int, plan: Plan) -> None:
     world.start()
     count = rng.randint(*JOBS)
     burst = world.rng.uniform(10, SUBMIT_S) if world.shape.racks else None
+    last = 0.0
     for number in range(count):
         at = rng.choice((rng.uniform(0, 20), rng.uniform(0, SUBMIT_S)))
         if burst is not None and number % 2:  # what is decided at one time has to fit together
             at = burst + 0.5 * number
         loop.later(at, lambda n: world.note("people", f"submit {people.submit(n)}"), number)
-        _plan_edits(world, rng, f"j{number:02}", at)
-    plan(Faults(world, rng, TROUBLE_S), rng)
-    await asyncio.sleep(TROUBLE_S)  # virtual time, as below
+        last = max(last, at, _plan_edits(world, rng, f"j{number:02}", at))
+    faults = Faults(world, rng, TROUBLE_S)
+    plan(faults, rng)
+    await _until_over(world, faults, last)
     for program in world.programs:
         program.dies_in = None
     world.note("FAULT", "all faults are over")
-    peaceful = TROUBLE_S
+    over = peaceful = loop.now
     while not at_peace(world):
-        if loop.now > TROUBLE_S + BOUND_S:
+        if loop.now > over + BOUND_S:
             break
-        await asyncio.sleep(5)
+        await asyncio.sleep(5)  # virtual time, as below
         peaceful = loop.now
     world.note("people", f"at peace since {peaceful:.0f} s")
     await asyncio.sleep(REST_S)
@@ -135,20 +143,39 @@ async def _live(world: World, seed: int, plan: Plan) -> None:
     for minute, requests in world.minutes.items():
         if requests > BUSY_MINUTE:
             world.violate("spins", f"{requests} requests in minute {minute}")
-    last = int(loop.now // 60) - 1
-    if world.minutes[last] > RESTING_MINUTE and not world.violations:
-        world.violate("spins", f"{world.minutes[last]} requests in a minute at rest")
+    resting = world.minutes[int(loop.now // 60) - 1]
+    if resting > RESTING_MINUTE and not world.violations:
+        world.violate("spins", f"{resting} requests in a minute at rest")
 
 
-def _plan_edits(world: World, rng: random.Random, name: str, at: float) -> None:
+async def _until_over(world: World, faults: Faults, last: float) -> None:
+    """Until no fault is left, none that waits for a program to write something either, and people
+    have done what they were going to do (`last`).
+    """
+    loop = world.loop
+    while loop.now < TROUBLE_S:
+        armed = any(program.dies_in is not None for program in world.programs)
+        due = max(last, faults.over_at) + AFTERWARDS_S
+        if loop.now >= due and not armed:
+            return
+        await asyncio.sleep(max(1.0, min(due, TROUBLE_S) - loop.now))  # virtual time
+
+
+def _plan_edits(world: World, rng: random.Random, name: str, at: float) -> float:
+    """Have people change their minds about a job. When they do so last is returned."""
     people, loop = world.people, world.loop
+    last = at
 
     def later(after: float, text: str, what: Callable[[], str]) -> None:
+        nonlocal last
+        moment = min(at + after, TROUBLE_S - 1)
+        last = max(last, moment)
+
         def act() -> None:
             if name in people.uids:
                 world.note("people", f"{text} {what()}")
 
-        loop.later(min(at + after, TROUBLE_S - 1), act)
+        loop.later(moment, act)
 
     draw = rng.random()
     if draw < 0.08:
@@ -165,6 +192,7 @@ def _plan_edits(world: World, rng: random.Random, name: str, at: float) -> None:
     elif draw < 0.30:
         target = rng.choice(world.names)
         later(rng.uniform(10, 200), "move", lambda: people.move(name, target))
+    return last
 
 
 def _stop(loop: VirtualLoop) -> None:

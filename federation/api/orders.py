@@ -28,11 +28,16 @@ class ClusterOrders:
     confirmed_below: int = 0
 
 
+NO_ORDERS = ClusterOrders()
+
+
 def cluster_orders(obj: Mapping[str, Any]) -> ClusterOrders:
     """Read them from a MultiKueueCluster. A value that makes no sense orders nothing, except that
     a `drain` that is not known counts as a cordon.
     """
-    notes = obj["metadata"].get("annotations") or {}
+    notes = obj["metadata"].get("annotations")
+    if not notes:
+        return NO_ORDERS
     drain = notes.get(Order.DRAIN.value, "")
     cordon = notes.get(Order.CORDON.value, "")
     if Order.CORDON.value in notes or drain:

@@ -184,7 +184,9 @@ def judge(
         fence = Fence(floor + 1, Cause.REPLACED, seen.version, facts.identity)
         draft = replace(draft, action=fence)
     standing = _standing(name, watch, facts, now, draft.phase, now >= held.free_at(timings))
-    standing = replace(standing, lapsed=watch.lapsed(now, timings), unheard=watch.unheard)
+    lapsed, unheard = watch.lapsed(now, timings), watch.unheard
+    if lapsed or unheard:
+        standing = replace(standing, lapsed=lapsed, unheard=unheard)
     return Verdict(draft.phase, standing, draft.cause, draft.since, draft.next, draft.action)
 
 

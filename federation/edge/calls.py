@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -88,11 +89,9 @@ def plan(
     nameless = verb in ("list", "watch", "create")
     if bool(name) == nameless or name in (".", "..") or namespace in (".", ".."):
         raise Invalid(f"{verb} {res.plural} {namespace}/{name}: not a usable name", reason="Name")
-    path = res.path(
-        quote(namespace, safe="") if namespace else None, quote(name, safe=""), subresource
-    )
-    if query and (given := {key: value for key, value in query.items() if value}):
-        path = f"{path}?{urlencode(given)}"
+    path = res.path(_quoted(namespace) if namespace else None, _quoted(name), subresource)
+    if query and (given := tuple((key, value) for key, value in query.items() if value)):
+        path = f"{path}?{_query(given)}"
     target = f"{res.plural}/{subresource}" if subresource else res.plural
     named = f"{namespace}/{name}" if namespace else name
     return Call(
@@ -104,6 +103,17 @@ def plan(
         body,
         content_type,
     )
+
+
+@lru_cache(maxsize=4096)
+def _quoted(name: str) -> str:
+    """The same few names are asked for again and again."""
+    return quote(name, safe="")
+
+
+@lru_cache(maxsize=256)
+def _query(given: tuple[tuple[str, Any], ...]) -> str:
+    return urlencode(given)
 
 
 async def lines(stream: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:

@@ -179,6 +179,10 @@ class FakeKube(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(0)  # a real transport always gives way
+        return await self.serve(request)
+
+    async def serve(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request that has come over a network which takes its time."""
         if self.silent:
             raise httpx.ConnectError("the fake cluster is cut off", request=request)
         fault = next((f for f in self._faults if f.times and f.match(request)), None)

@@ -78,7 +78,7 @@ class Link(httpx.AsyncBaseTransport):
         self.on_request(request.method, path, True)
         self._alive(request)
         request.extensions["hold"] = self._hold
-        response = await self.server.handle_async_request(request)
+        response = await self.server.serve(request)
         self.on_answer(request, response.status_code)
         self.on_request(request.method, path, False)
         self._alive(request)
@@ -109,7 +109,7 @@ class Link(httpx.AsyncBaseTransport):
         await asyncio.sleep(after)
         await self._reachable.wait()
         self.requests += 1
-        response = await self.server.handle_async_request(request)
+        response = await self.server.serve(request)
         self.on_answer(request, response.status_code)
 
     def _refusal(self, request: httpx.Request) -> httpx.Response:

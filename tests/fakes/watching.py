@@ -69,23 +69,25 @@ class WatchStream(httpx.AsyncByteStream):
             yield _line(type_, obj)
             if type_ == "ERROR":
                 return
-        deadline = asyncio.get_running_loop().time() + self._timeout
-        while True:
-            if self._hold is not None:
-                await self._hold()
-            self._wake.clear()  # before looking: what happens while lines are read is news again
-            if self._dropped:
-                raise httpx.ReadError("the watch was dropped")
-            if lines := self._news():
-                yield b"".join(lines)
-            left = deadline - asyncio.get_running_loop().time()
-            try:
-                async with asyncio.timeout(left):  # wait_for can lose a cancellation
-                    await self._wake.wait()
-            except TimeoutError:
-                if not self._fake.silent:
-                    yield self._bookmark_line()
-                return
+        loop = asyncio.get_running_loop()
+        end = loop.call_later(self._timeout, self.wake)  # one timer, however much there is to say
+        over = loop.time() + self._timeout
+        try:
+            while True:
+                if self._hold is not None:
+                    await self._hold()
+                self._wake.clear()  # before looking: what happens while lines are read is news
+                if self._dropped:
+                    raise httpx.ReadError("the watch was dropped")
+                if lines := self._news():
+                    yield b"".join(lines)
+                if loop.time() >= over:
+                    break
+                await self._wake.wait()
+        finally:
+            end.cancel()
+        if not self._fake.silent:
+            yield self._bookmark_line()
 
     def _news(self) -> list[bytes]:
         lines: list[bytes] = []

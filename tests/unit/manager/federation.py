@@ -6,7 +6,7 @@ import asyncio
 import base64
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from federation.api import record as records
@@ -27,7 +27,7 @@ from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
 from manager.kubeconfigs import Sources
 from manager.local_runtime import TaskHandle
-from manager.protocol import ClusterSpec, WorkerHandle
+from manager.protocol import ClusterSpec, Runtime, WorkerHandle
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import Breakable, stop, until
 from tests.unit.worker_agent.support import Worker, custom, job, queue_objects
@@ -76,6 +76,7 @@ class Federation:
         self.keep_finished_s = 0.0
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
+        self.runtime: Callable[[], Runtime] = lambda: FakeRuntime(self.workers)
         self.index = Breakable()
         for name in names:
             self._join(name)
@@ -109,7 +110,7 @@ class Federation:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Manager]:
         client = KubeClient(Endpoint("https://home", name="home"), transport=self.home)
-        runtime = FakeRuntime(self.workers)
+        runtime = self.runtime()
         self.manager = manager = Manager(
             client, self.index, runtime, ORIGIN, self.policies, sources=self.sources,
             keep_finished_s=self.keep_finished_s,

@@ -232,6 +232,20 @@ async def test_what_the_server_says(cluster: Cluster, status: int, result: Resul
     assert (await cluster.do(create())).result is result
 
 
+@pytest.mark.parametrize(
+    ("attempt", "result"), [(1, Result.OK), (2, Result.REFUSED)], ids=["the same", "another one"]
+)
+@pytest.mark.parametrize("status", [403, 422])
+async def test_a_no_to_an_offer_that_was_made_before(
+    cluster: Cluster, status: int, attempt: int, result: Result
+) -> None:
+    """It may have been started since: a copy of this attempt that is there is not refused."""
+    await cluster.do(create(attempt=1))
+    cluster.start()
+    cluster.fake.fail(lambda request: request.method == "POST", status=status)
+    assert (await cluster.do(create(attempt=attempt))).result is result
+
+
 async def test_before_there_is_a_connection() -> None:
     """Commands that come first are tried again."""
     (outcome,) = await ClusterWorker(SPEC).apply([create()])
