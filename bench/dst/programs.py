@@ -11,18 +11,13 @@ from typing import Any, Literal, cast
 
 from bench.dst.clock import HOST, Host, VirtualLoop
 from bench.dst.cluster import Cluster
+from bench.dst.workers import Workers, client_of
 from federation.core.election import ElectionTimes
 from federation.core.failover import Tier, Timings
 from federation.core.policies import Policies
 from federation.core.queueing import PendingIndex
-from federation.edge.kube import KubeClient
-from federation.edge.kubeconfig import Endpoint
 from manager.app import Manager
-from manager.cluster_worker import ClusterWorker
 from manager.election import Election, LeadershipLost
-from manager.local_runtime import TaskHandle
-from manager.protocol import ClusterSpec, WorkerHandle
-from manager.runtime import SupervisedRuntime
 from tests.fakes.kube_api import FakeKube
 from tests.fakes.links import Link
 from worker_agent.__main__ import run as run_agent
@@ -116,7 +111,7 @@ class ManagerProgram(Program):
     async def main(self, links: dict[str, Link]) -> None:
         """See Program. Who has lost the Lease ends in reality, and stands by in its next life."""
         for term in itertools.count(1):
-            client = _client(links[ELECTION], "home")
+            client = client_of(links[ELECTION], "home")
             identity = f"{self.host.name}/{self.lives}/{term}"
             election = Election(client, identity, TERM, clock=self.loop.time)
             await election.lead()
@@ -134,10 +129,10 @@ class ManagerProgram(Program):
         def halted() -> str:
             return "" if election.may_act() else "this manager does not lead at the moment"
 
-        client = _client(links[""], "home")
+        client = client_of(links[""], "home")
         client.halted = halted
-        workers = SimRuntime(links)
-        runtime = SupervisedRuntime(None, workers, halted=halted, clock=self.loop.time)
+        workers = Workers(links, self.loop)
+        runtime = workers.runtime(halted)
         self.manager = Manager(client, self.index, runtime, ORIGIN, self.policies, self.timings)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -145,30 +140,6 @@ class ManagerProgram(Program):
                 tasks.create_task(self.manager.run())
         finally:
             await workers.aclose()
-
-
-class SimRuntime:
-    """As LocalRuntime, over the simulated network."""
-
-    name = "simulation"
-    problem = ""
-
-    def __init__(self, links: dict[str, Link]) -> None:
-        self._links = links
-        self._tasks: list[asyncio.Task[None]] = []
-
-    async def start(self, spec: ClusterSpec) -> WorkerHandle:
-        """See Runtime."""
-        worker = ClusterWorker(spec, _client(self._links[spec.name], spec.name))
-        task = asyncio.create_task(worker.run())
-        self._tasks.append(task)
-        return TaskHandle(worker, task)
-
-    async def aclose(self) -> None:
-        """See Runtime."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 class AgentProgram(Program):
@@ -187,11 +158,11 @@ class AgentProgram(Program):
         settings = AgentSettings.model_construct(cluster=name, listen="", tier=self.tier)
         holder = f"agent-{name}-{self.lives}"
         file = DeadlineFile(cast(Path, self.note), name, "boot")
-        lease = _client(links["lease"], "home")
+        lease = client_of(links["lease"], "home")
         heartbeat = Heartbeat(lease, name, holder, file=file, clock=clock)
         binder = self.cluster.binder
         rules = Settings(clock=self.loop.wall, boottime=clock, binder=binder)
-        await run_agent(_client(links["local"], name), heartbeat, settings, rules)
+        await run_agent(client_of(links["local"], name), heartbeat, settings, rules)
 
 
 class Note:
@@ -209,10 +180,6 @@ class Note:
     def write_text(self, text: str) -> None:
         """See Path."""
         self.text = text
-
-
-def _client(link: Link, name: str) -> KubeClient:
-    return KubeClient(Endpoint("https://fake", name=name), transport=link)
 
 
 def link_to(server: FakeKube, rng: random.Random) -> Link:
