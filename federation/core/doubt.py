@@ -16,7 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from federation.core import effects as do
-from federation.core.facts import JobState, Record, RemoteJob
+from federation.core import transit
+from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.failover import OnDisconnect, Standing, Timings
 from federation.core.holding import ANSWERED
 from federation.core.loss import given_up, standing_of
@@ -103,11 +104,12 @@ def leaves(state: JobState, record: Record, copy: RemoteJob, timings: Timings) -
     return standing.well and not pods and not undecided(state, copy)
 
 
-def eviction(record: Record, copy: RemoteJob) -> do.Evict:
-    """Phase one of leaving: what people are told."""
+def eviction(local: LocalJob, record: Record, copy: RemoteJob) -> do.Evict:
+    """Leaving, as from a cluster that is lost: what people are told."""
     text = (
         f"attempt {copy.attempt} on cluster {copy.cluster} failed when the lease of that cluster"
         " was ending or over, which kills what runs there: its failure does not count, the job"
         " runs again"
     )
-    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue)
+    at_once = transit.at_once(local)
+    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue, unbind=at_once)

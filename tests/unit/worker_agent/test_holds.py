@@ -494,6 +494,7 @@ async def test_an_api_server_that_fails(how: str, monkeypatch: pytest.MonkeyPatc
 
 async def test_the_workload_says_why_it_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workloads, "COPY_AFTER_S", 0.0)
+    monkeypatch.setattr(workloads, "QUIET_S", 0.0)
     worker = Leased()
     async with worker.running():
         task = asyncio.create_task(worker.workloads.run())
