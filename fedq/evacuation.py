@@ -14,6 +14,7 @@ from federation.core.facts import Binding
 from federation.core.failover import OnDisconnect
 from federation.core.health import Phase
 from fedq.jobview import JobState, JobView, job_view
+from fedq.refs import Found
 
 Json = dict[str, Any]
 
@@ -37,7 +38,9 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoundJob:
-    """A job on a cluster, and what becomes of it. `policy` is that of its binding."""
+    """A job on a cluster, and what becomes of it. `name` is KIND/NAME of other kinds than Job,
+    `policy` that of its binding.
+    """
 
     namespace: str
     name: str
@@ -49,7 +52,7 @@ class BoundJob:
 
 def bound_jobs(
     cluster: str,
-    jobs: Iterable[Json],
+    jobs: Iterable[Found],
     workloads: Iterable[Json],
     order: Order,
     *,
@@ -59,18 +62,18 @@ def bound_jobs(
     """The jobs that are bound to a cluster, by namespace and name, and what an order means for
     them. `away` is whether the cluster cannot be reached, `epoch` what a confirmation would name.
     """
-    by_uid = {job["metadata"]["uid"]: job for job in jobs}
+    by_uid = {job.uid: job for job in jobs}
     found = []
     for workload in workloads:
         binding = binding_on(cluster, workload)
         job = by_uid.get(records.owner_uid(workload))
         if binding is None or job is None:
             continue
-        view = job_view(job, workload)
+        view = job_view(job.body, workload, job.kind)
         if view.state.ended:
             continue
         becomes = _becomes(order, view, binding, away=away, epoch=epoch)
-        entry = (view.namespace, view.name, view.state, view.attempt, binding.policy.value)
+        entry = (view.namespace, view.ref, view.state, view.attempt, binding.policy.value)
         found.append(BoundJob(*entry, becomes))
     return sorted(found, key=lambda job: (job.namespace, job.name))
 
