@@ -265,7 +265,8 @@ class EffectRunner:
         body = status_body(effect, state, record, self._controller.rules, _now())
         await self._patch_workload(local.uid, record, body, "status")
         copy = state.remote
-        if isinstance(effect, do.Unbind) and record.binding and not (copy and copy.uid):
+        left = isinstance(effect, do.Unbind) or (isinstance(effect, do.Evict) and effect.unbind)
+        if left and record.binding and not (copy and copy.uid):
             self._clusters.offer_void(local.uid, record.binding.cluster)
         return None
 
@@ -349,13 +350,14 @@ class EffectRunner:
 
 def _rank(state: JobState, effect: do.Effect) -> Rank:
     """Who lost its cluster runs nowhere: until it is bound again it goes before all others, and who
-    has a place already before those that are still to leave theirs.
+    has a place already before those that are still to leave theirs. To say that it waits is not
+    urgent.
     """
     leaves = isinstance(effect, do.Evict) and effect.reason == Reason.CLUSTER_LOST
     left = state.record is not None and state.record.life.evicted == Reason.CLUSTER_LOST
-    if not (leaves or left):
-        return Rank.ORDINARY
-    return Rank.STARTS if isinstance(effect, do.Bind) else Rank.LEAVES
+    if left and isinstance(effect, do.Bind):
+        return Rank.STARTS
+    return Rank.LEAVES if leaves or (left and state.bound is not None) else Rank.ORDINARY
 
 
 def _now() -> str:

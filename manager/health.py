@@ -60,6 +60,7 @@ class Watcher:
         self.leases = Leases(client, timings, clock)
         self.canary = Canary(pulse or client, timings, clock)
         self.leases.on_canary = self.canary.see
+        self.leases.blind = lambda: bool(self.canary.problem())
         self.leases.on_change = self.look_at
         self.brake = Brake()
         self.verdicts: dict[str, Verdict] = {}
@@ -191,7 +192,7 @@ class Watcher:
     def _feed(self, name: str, standing: Standing, now: float) -> None:
         at, fed = self._fed.get(name, (0.0, None))
         same = fed is not None and (fed == standing or fed.timeless == standing.timeless)
-        still = standing.silent == standing.since_replaced == 0
+        still = standing.silent == standing.unrenewed == standing.since_replaced == 0
         if same and (still or now - at < TICK_S / 2):
             return
         self._fed[name] = now, standing

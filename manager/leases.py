@@ -30,12 +30,15 @@ RESERVED = frozenset({canary.NAME, election.LEASE_NAME})
 
 
 class Leases:
-    """`watches` has what is remembered of each Lease. `on_change` hears of a Lease that changed."""
+    """`watches` has what is remembered of each Lease. `on_change` hears of a Lease that changed.
+    `blind` tells whether what is seen at the moment may be old.
+    """
 
     def __init__(self, client: KubeClient, timings: Timings, clock: Clock) -> None:
         self.watches: dict[str, Watch] = {}
         self.on_change: Callable[[str], None] = lambda name: None
         self.on_canary: Callable[[Json], None] = lambda lease: None
+        self.blind: Callable[[], bool] = lambda: False
         self._client, self._timings, self._clock = client, timings, clock
         self._objects: dict[str, Json] = {}
         calls = Calls(self._listed, self._seen, self._gone)
@@ -70,7 +73,8 @@ class Leases:
     def _take(self, lease: Json, *, own: bool = False) -> None:
         name, seen = lease["metadata"]["name"], wire.lease_seen(lease)
         before = self.watches.get(name, Watch())
-        after = observe(before, seen, self._clock.boot(), self._timings, own=own)
+        now, blind = self._clock.boot(), self.blind()
+        after = observe(before, seen, now, self._timings, own=own, blind=blind)
         if after is before:
             return
         self.watches[name] = after

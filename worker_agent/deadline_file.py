@@ -2,7 +2,7 @@
 
 JSON: `bootId` tells which start of the machine the clock belongs to, `deadline` and `renewed` are
 seconds of CLOCK_BOOTTIME, `epoch` and `cluster` say what the lease is of. `kill` is how long what
-stops may take to end (seconds), for guards.
+stops may take to end (seconds), for guards. `mark` and `breaks` are those of the Tenure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class DeadlineFile:
             if (body["bootId"], body["cluster"]) != (self._boot_id, self._cluster):
                 return Lease()
             renewed, deadline = float(body["renewed"]), float(body["deadline"])
-            epoch = int(body["epoch"])
+            epoch, breaks = int(body["epoch"]), int(body.get("breaks", 0))
+            mark = str(body.get("mark", ""))
         except FileNotFoundError:
             return Lease()
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
@@ -47,7 +48,7 @@ class DeadlineFile:
             return Lease()
         if not now < deadline:
             return Lease(epoch, seen=epoch)
-        return Lease(epoch, Tenure(epoch, renewed, deadline), seen=epoch)
+        return Lease(epoch, Tenure(epoch, renewed, deadline, mark, breaks), seen=epoch)
 
     def write(self, lease: Lease) -> None:
         """Note a lease. If that fails the one before stands, which ends sooner."""
@@ -60,6 +61,8 @@ class DeadlineFile:
             "renewed": lease.tenure.renewed,
             "deadline": lease.tenure.deadline,
             "kill": lease.terms.kill,
+            "mark": lease.tenure.mark,
+            "breaks": lease.tenure.breaks,
         }
         try:
             write_atomic(self._path, json.dumps(body), 0o644)

@@ -18,7 +18,8 @@ from federation.api import names
 from federation.api.epochs import read_epoch
 from federation.api.meta import wire_micro_time
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Mirror
-from federation.core.holding import Lease, Terms, terms
+from federation.api.renewal import Told, read_renewal, renewal_note
+from federation.core.holding import ANSWERED, Lease, Terms, terms
 from federation.edge.errors import ApiError, Conflict, NotFound, Unreachable
 from federation.edge.kube import KubeClient
 from federation.edge.machine import boottime
@@ -42,6 +43,10 @@ that no copy of a lower one is started. Raises ApiError."""
 
 Beat = Callable[[TakeOver, Callable[[], None]], Coroutine[Any, Any, None]]
 """Runs a heartbeat: given what brings the cluster into an epoch, and who hears of changes."""
+
+
+class _LateError(ApiError):
+    """A renewal was answered too late to count."""
 
 
 class ReplacedError(RuntimeError):
@@ -88,7 +93,7 @@ class Heartbeat:
                 try:
                     await self._renew()
                     break
-                except Conflict:
+                except (Conflict, _LateError):
                     if attempt == ATTEMPTS:
                         raise
         except NotFound:
@@ -114,26 +119,43 @@ class Heartbeat:
         else:
             epoch = self.lease.epoch
         sent = self._clock()
-        written = await self._ask(self._client.update(LEASES, self._renewed(lease, epoch)))
-        if _version(written) == _version(lease):  # the manager cannot see it, so it is none
-            raise ApiError(
-                "the renewal changed nothing: does the clock of this machine stand still?"
-            )
-        self._known, self._ours, self._failures = written, True, 0
+        told = self._told(lease, sent)
+        written = await self._ask(self._client.update(LEASES, self._renewed(lease, epoch, told)))
+        self._known, self._ours = written, True
         given = _terms(written)
-        self._set(self.lease.renewal(sent, epoch, given))
+        if not self.lease.in_time(sent, self._clock(), given):
+            raise _LateError("the answer to the renewal came too late to extend the lease")
+        self._failures = 0
+        self._set(self.lease.renewal(sent, epoch, given, told.of, told.breaks))
         self.problem = "" if given.lease else "the Lease does not say how long it holds"
         if self._file is not None:
             self._file.write(self.lease)
 
-    def _renewed(self, lease: Json, epoch: int) -> Json:
+    def _told(self, lease: Json, sent: float) -> Told:
+        """What the manager has to know of the renewals before this one. Raises ApiError if the
+        clock on the wall stands still: the manager would not see a renewal in it.
+        """
+        moment = wire_micro_time(datetime.now(UTC))
+        if (lease.get("spec") or {}).get("renewTime") == moment:
+            raise ApiError(
+                "the renewal changes nothing: does the clock of this machine stand still?"
+            )
+        before = self.lease.unbroken(sent)
+        known = before.mark if before is not None else ""
+        breaks = max(read_renewal(lease).breaks, self.lease.breaks)
+        return Told(moment, known, breaks if known else breaks + 1)
+
+    def _renewed(self, lease: Json, epoch: int, told: Told) -> Json:
         """The Lease as it is to be written. One that was made anew is in the epoch of the cluster
         at least, which cannot go back.
         """
-        moment = wire_micro_time(datetime.now(UTC))
-        spec = {**(lease.get("spec") or {}), "holderIdentity": self._holder, "renewTime": moment}
+        spec = {**(lease.get("spec") or {}), "holderIdentity": self._holder, "renewTime": told.of}
         meta = lease["metadata"]
-        notes = {**(meta.get("annotations") or {}), Mirror.EPOCH.value: str(epoch)}
+        notes = {
+            **(meta.get("annotations") or {}),
+            Mirror.EPOCH.value: str(epoch),
+            names.Lease.RENEWAL.value: renewal_note(told),
+        }
         return {**lease, "metadata": {**meta, "annotations": notes}, "spec": spec}
 
     def _epoch(self, lease: Json) -> int:
@@ -170,7 +192,7 @@ class Heartbeat:
         given = self.lease.terms
         first = FIRST_REQUEST_S if self.lease.tenure is None else LONGEST_REQUEST_S
         seconds = min(first, given.renew / 3)
-        return max(seconds, min(seconds * 2.0**self._failures, given.lease / 4))
+        return max(seconds, min(seconds * 2.0**self._failures, given.lease * ANSWERED))
 
     async def _ask(self, request: Awaitable[Json]) -> Json:
         """A request with the time that it may take."""
@@ -219,10 +241,6 @@ async def _taken(epoch: int) -> int:
 
 def _notes(lease: Json) -> dict[str, Any]:
     return lease["metadata"].get("annotations") or {}
-
-
-def _version(lease: Json) -> str:
-    return str(lease["metadata"]["resourceVersion"])
 
 
 def _terms(lease: Json) -> Terms:

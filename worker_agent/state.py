@@ -87,7 +87,7 @@ class State:
         self.checks = Checks(client, lambda: self.on_queues())
         self.on_queues: Callable[[], None] = lambda: None
         self.tasks: asyncio.TaskGroup | None = None
-        self.api = Jobs(client, self.book.see, settings.kinds)
+        self.api = Jobs(client, self.book.see, lambda: self.lease().breaks, settings.kinds)
         self._writes = Queue(self.touch)
 
     @property

@@ -2,8 +2,9 @@
 
 Of a local Job it is the record of what people and check controllers want, of evictions and clocks
 (docs/decisions/18); of a copy nothing is decided from it. A copy gets one when it has been there
-for some seconds: what ends sooner is gone, with its copy, before anybody could look. For the same
-reason the end of a copy is written only when the manager has not removed it after a while.
+for some seconds, and no others come: what ends sooner is gone, with its copy, before anybody could
+look. For the same reason the end of a copy is written only when the manager has not removed it
+after a while.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from worker_agent.worklist import Worklist
 log = structlog.get_logger(__name__)
 
 COPY_AFTER_S = 20.0
+QUIET_S = 5.0
+"""Copies that come one after the other go before the Workloads of those that are there."""
+COPY_LATEST_S = 120.0
 FINISH_AFTER_S = 10.0
 REWRITE_S = 10.0
 
@@ -49,6 +53,8 @@ class Workloads:
         self._written: dict[str, float] = {}
         self._ends: dict[str, float] = {}
         self._seen: dict[str, float] = {}
+        self._newest = float("-inf")
+        """When a copy was first looked at: each of them, and the last one."""
         agent.state.on_change = self.mark
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
@@ -107,8 +113,8 @@ class Workloads:
         if record is None:
             if job.mirrored and job.finished:
                 return None  # it is kept for its logs only
-            if job.mirrored and (young := self._first_seen(uid) + COPY_AFTER_S - self._clock()) > 0:
-                return young
+            if job.mirrored and (later := self._too_early(uid)) > 0:
+                return later
             if job.finished and self._state.policies.retention.after_finished_s is not None:
                 return None  # it may have been kept long enough
             await self._create(job)
@@ -180,8 +186,15 @@ class Workloads:
     def _clock(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _first_seen(self, uid: str) -> float:
-        return self._seen.setdefault(uid, self._clock())
+    def _too_early(self, uid: str) -> float:
+        """In how many seconds the Workload of a copy is due: when it has been there for a while and
+        no others come.
+        """
+        now = self._clock()
+        if uid not in self._seen:
+            self._seen[uid] = self._newest = now
+        quiet = min(self._newest + QUIET_S, self._seen[uid] + COPY_LATEST_S)
+        return max(self._seen[uid] + COPY_AFTER_S, quiet) - now
 
     async def _create(self, job: WorkerJob) -> None:
         body = self._agent.body(job.uid)

@@ -110,12 +110,18 @@ class Queue:
 
 
 class Jobs:
-    """The Jobs of this cluster, for writing. `see` takes what the API server made of a write."""
+    """The Jobs of this cluster, for writing. `see` takes what the API server made of a write,
+    `breaks` is how often the lease may have ended (0: not known).
+    """
 
     def __init__(
-        self, client: KubeClient, see: Callable[[Json], None], kinds: Kinds = KINDS
+        self,
+        client: KubeClient,
+        see: Callable[[Json], None],
+        breaks: Callable[[], int],
+        kinds: Kinds = KINDS,
     ) -> None:
-        self._client, self._see, self._kinds = client, see, kinds
+        self._client, self._see, self._breaks, self._kinds = client, see, breaks, kinds
 
     async def start(self, job: WorkerJob, patch: Json) -> None:
         """Unsuspend a Job with the patch that also notes what is charged.
@@ -123,6 +129,8 @@ class Jobs:
         One that the API server will never take, or an admission policy forbids, is refused for
         good. If it is the agent that may write nothing, neither is the refusal written.
         """
+        if job.mirrored:
+            patch["metadata"]["annotations"] |= self._lives_under()
         try:
             await self._patch(job, patch)
         except (Forbidden, Invalid) as error:
@@ -181,7 +189,7 @@ class Jobs:
 
     async def resume(self, job: WorkerJob) -> None:
         """Let a copy that was held go on as it was."""
-        meta = {"uid": job.uid, "annotations": {Mirror.HELD.value: None}}
+        meta = {"uid": job.uid, "annotations": {Mirror.HELD.value: None, **self._lives_under()}}
         await self._patch(job, {"metadata": meta, "spec": self._suspend(job, suspend=False)})
         log.info("job.resumed", job=str(job.key), attempt=job.attempt)
 
@@ -241,6 +249,11 @@ class Jobs:
             await stored.delete(
                 job.key.name, job.key.namespace, uid=job.uid, propagation="Foreground", at_once=True
             )
+
+    def _lives_under(self) -> dict[str, str]:
+        """The note of the lease under which a copy is started: see Mirror.BREAKS."""
+        breaks = self._breaks()
+        return {Mirror.BREAKS.value: str(breaks)} if breaks else {}
 
     def _suspend(self, job: WorkerJob, *, suspend: bool = True) -> Json:
         return self._kinds[job.kind].suspend(suspend=suspend)

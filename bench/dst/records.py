@@ -70,7 +70,9 @@ class RecordWatch:
             if self.places.setdefault(at, record.binding.cluster) != record.binding.cluster:
                 self.violate("attempts", f"{record.key}: attempt {at[1]} bound in two places")
         if before is not None and before.binding and record.binding is None:
-            self.reached[f"left: {before.life.evicted or 'without reason'}"] += 1
+            self.reached[
+                f"left: {before.life.evicted or record.life.evicted or 'without reason'}"
+            ] += 1
         if before is not None and before.binding and record.binding:
             self.reached["adopted"] += record.binding.epoch > before.binding.epoch
         if before is not None and before.finished and not record.finished:

@@ -7,6 +7,7 @@ was decided on. Times are RFC 3339.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from federation.api.life import moment, wire_moment, write_checks
@@ -41,7 +42,8 @@ AT_ONCE = frozenset(
 def evict_patch(record: Record, effect: do.Evict, now: str) -> Json:
     """Phase one of an eviction: all starts over, but the quota is held until the job has stopped.
 
-    What holds no quota has nothing to stop: its eviction is over with this write.
+    What holds no quota has nothing to stop: its eviction is over with this write. So is one with
+    `unbind`, which says all that `unbind_patch` would say after it.
     """
     preempted = effect.reason == Reason.PREEMPTED
     changes = [condition(ConditionType.EVICTED, True, effect.reason, effect.message)]
@@ -58,7 +60,22 @@ def evict_patch(record: Record, effect: do.Evict, now: str) -> Json:
         "schedulingStats": counts_after(record.status, effect.reason, effect.cause),
     }
     cleared = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
-    return status_patch(record, **fields, **dict.fromkeys(cleared))
+    fields |= dict.fromkeys(cleared)
+    if effect.unbind:
+        fields |= _left(record, effect, fields, now)
+    return status_patch(record, **fields)
+
+
+def _left(record: Record, effect: do.Evict, fields: Json, now: str) -> Json:
+    """What is written when a workload that was evicted by writing `fields` has left."""
+    evicted = replace(
+        record,
+        status={**record.status, "conditions": fields["conditions"]},
+        life=replace(record.life, evicted=effect.reason),
+        evicted_message=effect.message,
+    )
+    left = do.Unbind(Reason.PENDING_EVALUATION, effect.message, evicted=True)
+    return dict(unbind_patch(evicted, left, now)["status"])
 
 
 def begun_anew(status: Mapping[str, Any], reason: str) -> Json:

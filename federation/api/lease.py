@@ -1,7 +1,8 @@
 """The Lease of a cluster (`fedq-system/<cluster>`): as the core sees it, as the manager writes it.
 
-The agent writes `holderIdentity` and `renewTime`, the manager everything else. Either may find
-nonsense there that the other wrote: numbers that cannot be read count as not given.
+The agent writes `holderIdentity`, `renewTime` and what it knows of earlier renewals, the manager
+everything else. Either may find nonsense there that the other wrote: numbers that cannot be read
+count as not given.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 from federation.api.epochs import epoch_of, read_epoch
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Lease, Mirror
+from federation.api.renewal import read_renewal
 from federation.core.failover import PROFILES, Timings
 from federation.core.health import Create, Fence, identity_note
 from federation.core.lease import Cause, LeaseSeen
@@ -25,13 +27,15 @@ def lease_seen(obj: Json) -> LeaseSeen:
     """Read a Lease."""
     meta, spec = obj["metadata"], obj.get("spec") or {}
     notes = meta.get("annotations") or {}
-    holder = str(spec.get("holderIdentity") or "")
+    holder, renewed = str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
+    told = read_renewal(obj)
+    current = told.of == renewed  # an agent that tells nothing leaves what another one told
     return LeaseSeen(
         version=int(meta["resourceVersion"]),
         epoch=epoch_of(obj),
         fenced=holder == FENCED,
         holder=holder,
-        renewed=str(spec.get("renewTime") or ""),
+        renewed=renewed,
         lease=min(_number(spec.get("leaseDurationSeconds")), LONGEST_S),
         renew=min(_number(notes.get(Lease.RENEW_SECONDS.value)), LONGEST_S),
         kill=min(_number(notes.get(Lease.KILL_SECONDS.value)), LONGEST_S),
@@ -40,6 +44,8 @@ def lease_seen(obj: Json) -> LeaseSeen:
         fenced_version=int(_number(notes.get(Lease.FENCED_VERSION.value))),
         identity=str(notes.get(Lease.IDENTITY.value, "")),
         own_since=read_epoch(str(notes.get(Lease.OWN_SINCE.value, ""))),
+        known=told.known if current and told.breaks else None,
+        breaks=told.breaks if current else 0,
     )
 
 

@@ -108,6 +108,9 @@ class Mirror(StrEnum):
     """On a copy, by the agent: it stands still because the lease ended, and why. Not an eviction:
     it goes on with the same attempt when a renewal succeeds, or when it is adopted in a new epoch
     (the manager raises EPOCH on it)."""
+    BREAKS = "fedq.io/breaks"
+    """On a copy, by the agent: how often the lease of its cluster may have ended before it was
+    started, or went on (Lease.RENEWAL)."""
     REPLICAS = "fedq.io/replicas"
     """On a copy that is held back by having no pods: the numbers that it is started with (JSON)."""
     RUNS = "fedq.io/runs"
@@ -117,7 +120,8 @@ class Mirror(StrEnum):
 
 class Lease(StrEnum):
     """Annotation keys on the Lease of a cluster (`fedq-system/<cluster>`), beside Mirror.EPOCH.
-    The lease L_W itself is `spec.leaseDurationSeconds`. Written by the manager, read by the agent.
+    The lease L_W itself is `spec.leaseDurationSeconds`. Written by the manager, read by the agent,
+    but for RENEWAL.
     """
 
     RENEW_SECONDS = "fedq.io/renew-seconds"
@@ -134,6 +138,8 @@ class Lease(StrEnum):
     """UID of the namespace kube-system of the physical cluster that the epoch is of."""
     OWN_SINCE = "fedq.io/own-since-epoch"
     """The first epoch of that physical cluster: lower ones are of another one of the same name."""
+    RENEWAL = "fedq.io/renewal"
+    """What the agent knows as it renews (JSON, see `federation.api.renewal`)."""
     LOWERED_FROM = "fedq.io/lowered-from"
     """What the lease was before the manager's settings shortened it, until a renewal under the new
     value was seen."""

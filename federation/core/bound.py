@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from federation.core import doubt, edits, loss, moving, pod_note, returning
+from federation.core import doubt, edits, loss, moving, pod_note, returning, transit
 from federation.core import effects as do
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
@@ -119,7 +119,7 @@ def _suspended(
 def _give_up(state: JobState, local: LocalJob, record: Record, judged: Judgement) -> Plan:
     """It leaves without its copy: that is removed when the cluster can be reached."""
     if not record.life.evicted:
-        return state, (loss.eviction(state, record),)
+        return state, (loss.eviction(state, local, record),)
     return _unbind(state, local, record, judged)
 
 
@@ -130,7 +130,7 @@ def _failed_by_loss(
     if not doubt.leaves(state, record, copy, rules.timings):
         return state, ()
     if not record.life.evicted:
-        return state, (doubt.eviction(record, copy),)
+        return state, (doubt.eviction(local, record, copy),)
     return _unbind(state, local, record, Judgement())
 
 
@@ -261,13 +261,17 @@ def _finish(
 
 
 def _unbind(state: JobState, local: LocalJob, record: Record, judged: Judgement) -> Plan:
+    """The Job shows that it runs nowhere before its record is free, but for one that shows its run
+    on an earlier cluster and was not admitted since: if it were suspended and nothing followed, the
+    next manager would take that for a wish.
+    """
     effects: list[do.Effect] = []
-    if not local.suspended:
-        effects.append(do.SetSuspend(True))
-    if not local.suspended or local.started:
-        effects.append(do.ResetStatus())
+    evicted = bool(record.life.evicted)
+    passing = transit.shows_run(local, record) and not (evicted or record.admitted)
+    if not passing and (not local.suspended or local.started):
+        effects += transit.take_back(local)
     reason, message = _unbind_reason(state, record, judged)
-    effects.append(do.Unbind(reason, message, evicted=bool(record.life.evicted)))
+    effects.append(do.Unbind(reason, message, evicted=evicted))
     return state, tuple(effects)
 
 

@@ -5,6 +5,10 @@ it. Where the Job controller lives on, it counts that as a failure of the job, a
 retries has failed for nothing that it did. Nobody can tell afterwards what ended its pods, so a
 failure that becomes known while the lease may have ended does not count: the job leaves as one of
 a lost cluster does. One that was seen before is a result, and so is work that was completed.
+
+Nor does it count if the lease may have ended since the job was started, or was seen to run last,
+however late the failure becomes known: agents number the times that it may have, and note the
+number on what they start. The manager, or its connection, may have been away meanwhile.
 """
 
 from __future__ import annotations
@@ -12,40 +16,57 @@ from __future__ import annotations
 from dataclasses import replace
 
 from federation.core import effects as do
-from federation.core.facts import JobState, Record, RemoteJob
+from federation.core import transit
+from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.failover import OnDisconnect, Standing, Timings
+from federation.core.holding import ANSWERED
 from federation.core.loss import given_up, standing_of
 from federation.core.reasons import Reason
 
 
 def mark(state: JobState, timings: Timings) -> JobState:
-    """Remember which failures became known while the lease of their cluster may have ended. It
-    stays so when that is back: its Lease shows nothing of it if it was not fenced.
+    """Remember which failures became known while the lease of their cluster may have ended, which
+    stays so when that is back; and of what else is there, which lease it lives under.
     """
-    marked = {
-        name: replace(copy, doubtful=True)
-        for name, copy in state.remotes.items()
-        if copy.finished == "Failed"
-        and not copy.doubtful
-        and _ends_with_lease(copy, standing_of(state, name), timings)
-    }
+    marked: dict[str, RemoteJob] = {}
+    for name, copy in state.remotes.items():
+        standing = standing_of(state, name)
+        if copy.finished == "Failed":
+            if not copy.doubtful and _ends_with_lease(copy, standing, timings):
+                marked[name] = replace(copy, doubtful=True)
+        elif copy.breaks < standing.breaks and _survives(copy, standing):
+            marked[name] = replace(copy, breaks=standing.breaks)
     return replace(state, remotes={**state.remotes, **marked}) if marked else state
+
+
+def _stops(copy: RemoteJob) -> bool:
+    """Whether it may be killed because no renewal came."""
+    limited = copy.policy is OnDisconnect.KEEP and copy.rerun_after is not None
+    return limited or copy.policy is OnDisconnect.STOP
 
 
 def _ends_with_lease(copy: RemoteJob, standing: Standing, timings: Timings) -> bool:
     """Whether what runs there may have been killed by now because no renewal came."""
-    match copy.policy:
-        case OnDisconnect.STOP:
-            return standing.lapsed
-        case OnDisconnect.KEEP if copy.rerun_after is not None:
-            return standing.lapsed and standing.silent >= copy.rerun_after - timings.renew
-        case _:
-            return False
+    if not _stops(copy):
+        return False
+    over = standing.lapsed
+    if copy.policy is OnDisconnect.KEEP and copy.rerun_after is not None:
+        spare = max(timings.renew, timings.lease * ANSWERED)
+        over = over and standing.unrenewed >= copy.rerun_after - spare
+    if copy.breaks and standing.breaks:
+        return over or copy.breaks < standing.breaks
+    return over or (standing.lately and copy.policy is OnDisconnect.STOP)
+
+
+def _survives(copy: RemoteJob, standing: Standing) -> bool:
+    """Whether what ended with the lease would be known by now, and this has not ended."""
+    troubled = standing.lapsed or standing.lately or standing.unheard
+    return standing.reachable and not (troubled or copy.finished or copy.gone)
 
 
 def doubted(state: JobState, copy: RemoteJob) -> bool:
     """Whether a copy failed, and that does not count, or not yet: until a manager that has just
-    started has heard from the agent, it does not know for how long it was silent.
+    started has heard from the agent, it does not know for how long that was silent.
     """
     return copy.finished == "Failed" and (_certainly(state, copy) or _maybe(state, copy))
 
@@ -69,8 +90,7 @@ def _certainly(state: JobState, copy: RemoteJob) -> bool:
 
 
 def _maybe(state: JobState, copy: RemoteJob) -> bool:
-    stops = copy.policy is OnDisconnect.STOP
-    return stops and standing_of(state, copy.cluster).unheard
+    return _stops(copy) and standing_of(state, copy.cluster).unheard
 
 
 def leaves(state: JobState, record: Record, copy: RemoteJob, timings: Timings) -> bool:
@@ -84,11 +104,12 @@ def leaves(state: JobState, record: Record, copy: RemoteJob, timings: Timings) -
     return standing.well and not pods and not undecided(state, copy)
 
 
-def eviction(record: Record, copy: RemoteJob) -> do.Evict:
-    """Phase one of leaving: what people are told."""
+def eviction(local: LocalJob, record: Record, copy: RemoteJob) -> do.Evict:
+    """Leaving, as from a cluster that is lost: what people are told."""
     text = (
         f"attempt {copy.attempt} on cluster {copy.cluster} failed when the lease of that cluster"
         " was ending or over, which kills what runs there: its failure does not count, the job"
         " runs again"
     )
-    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue)
+    at_once = transit.at_once(local)
+    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue, unbind=at_once)

@@ -170,13 +170,15 @@ class Evict:
     """Record that the job leaves; it holds its quota until Unbind. See `controls.Evict`.
 
     `cause` is what is behind the reason; of Preempted it is the reason of that condition.
-    `requeue` is what requeueState becomes.
+    `requeue` is what requeueState becomes. With `unbind` there is nothing to wait for: the same
+    write ends the binding.
     """
 
     reason: str
     message: str
     cause: str
     requeue: RequeueState
+    unbind: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,8 @@ class RemoteJob:
     it was offered or adopted in, `policy` and `rerun_after` are those of its binding; `held` says
     why it stands still though it was not evicted: the agent's lease ended ('' if it does not).
     `doubtful` marks a failure that became known while the lease of its cluster may have ended.
+    `breaks` is how often that had been when it was started, or was seen to run last (0: that is not
+    known).
     """
 
     cluster: str
@@ -213,6 +215,7 @@ class RemoteJob:
     policy: OnDisconnect = OnDisconnect.STOP
     rerun_after: float | None = None
     doubtful: bool = False
+    breaks: int = 0
     priority: int | None = None
     """The priority that stands on it; None if that is not known."""
     size: Size | None = None

@@ -119,10 +119,12 @@ class Standing:
     somebody confirmed that nothing runs, whatever the policy. `fenced_below` are epochs that were
     fenced, stopped yet or not: no agent starts anything of them without a verdict. `reachable` is
     whether the manager's own connection to its API server works, which is no sign of life: what
-    cannot be done there waits. `lapsed`: its lease ends about now, is over, or was until a while
-    ago, whatever the brake says: that may have killed what runs there. `unheard`: it is not known
-    yet whether it lapsed, no renewal was seen to come. Epochs below `own_since` are those of
-    another physical cluster that had the name before, until `since_replaced` seconds ago (0: none).
+    cannot be done there waits. `lapsed`: its lease ends about now or is over, whatever the brake
+    says: that may have killed what runs there; `unrenewed` is then for how long it was not renewed.
+    `lately`: that was so until a while ago. `breaks` is how often it was, as its agent counts (0:
+    it does not tell). `unheard`: it is not known yet whether it lapsed, no renewal that counts was
+    seen to come. Epochs below `own_since` are those of another physical cluster that had the name
+    before, until `since_replaced` seconds ago (0: none).
     """
 
     cluster: str
@@ -135,6 +137,9 @@ class Standing:
     confirmed_below: int = 0
     reachable: bool = True
     lapsed: bool = False
+    unrenewed: float = 0.0
+    lately: bool = False
+    breaks: int = 0
     unheard: bool = False
     own_since: int = 0
     since_replaced: float = 0.0
@@ -142,7 +147,7 @@ class Standing:
     @property
     def timeless(self) -> Standing:
         """The same without what changes by time alone: equal if nothing else is new."""
-        return replace(self, silent=0.0, since_replaced=0.0)
+        return replace(self, silent=0.0, unrenewed=0.0, since_replaced=0.0)
 
     @property
     def of_the_one_before(self) -> Standing:

@@ -184,10 +184,21 @@ def judge(
         fence = Fence(floor + 1, Cause.REPLACED, seen.version, facts.identity)
         draft = replace(draft, action=fence)
     standing = _standing(name, watch, facts, now, draft.phase, now >= held.free_at(timings))
-    lapsed, unheard = watch.lapsed(now, timings), watch.unheard
-    if lapsed or unheard:
-        standing = replace(standing, lapsed=lapsed, unheard=unheard)
+    standing = _with_lapses(standing, watch, now, timings)
     return Verdict(draft.phase, standing, draft.cause, draft.since, draft.next, draft.action)
+
+
+def _with_lapses(standing: Standing, watch: Watch, now: float, timings: Timings) -> Standing:
+    """What its lease may have done to what runs there."""
+    lapsed = watch.lapsed(now, timings)
+    return replace(
+        standing,
+        lapsed=lapsed,
+        unrenewed=watch.unrenewed(now) if lapsed else 0.0,
+        lately=watch.lately(timings),
+        breaks=watch.seen.breaks if watch.seen is not None else 0,
+        unheard=watch.unheard,
+    )
 
 
 def replaced(seen: LeaseSeen, identity: str) -> bool:

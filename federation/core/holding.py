@@ -14,6 +14,10 @@ from federation.core.failover import DEFAULT, LONGEST, OnDisconnect
 
 NEVER = math.inf
 SHORTEST_PERIOD = 0.2
+ANSWERED = 0.25
+"""A renewal counts if its answer came within this part of L_W. Who sees one, and hears later that
+it counts, knows by that how old it was at most.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,15 @@ def _seconds(written: object) -> float | None:
 @dataclass(frozen=True, slots=True)
 class Tenure:
     """What the last successful renewal in an epoch gave: it was sent after `renewed`, and holds
-    until `deadline`.
+    until `deadline`. `mark` is its renewTime as it was written ('': not known), `breaks` how often
+    the lease of this cluster may have ended before it (0: not known).
     """
 
     epoch: int
     renewed: float
     deadline: float
+    mark: str = ""
+    breaks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +89,16 @@ class Lease:
 
     # What happened
 
-    def renewal(self, sent: float, epoch: int, given: Terms) -> Lease:
-        """A renewal that was sent after `sent` succeeded, in this epoch or a higher one."""
+    def renewal(
+        self, sent: float, epoch: int, given: Terms, mark: str = "", breaks: int = 0
+    ) -> Lease:
+        """A renewal that was sent after `sent` succeeded, in this epoch or a higher one; `mark` and
+        `breaks` as in Tenure.
+        """
         if epoch < self.epoch:
             raise ValueError(f"epoch {epoch} is over: this cluster is in epoch {self.epoch}")
         before = self.tenure if epoch > self.epoch else self.before
-        tenure = Tenure(epoch, sent, sent + given.lease)
+        tenure = Tenure(epoch, sent, sent + given.lease, mark, breaks)
         return Lease(epoch, tenure, before, max(self.seen, epoch), failed=False, terms=given)
 
     def fenced(self, epoch: int) -> Lease:
@@ -104,6 +115,26 @@ class Lease:
     def deadline(self) -> float | None:
         """When the lease ends; None if that is not known."""
         return self.tenure.deadline if self.tenure else None
+
+    @property
+    def breaks(self) -> int:
+        """How often the lease may have ended so far; 0 if that is not known."""
+        return self.tenure.breaks if self.tenure else 0
+
+    def unbroken(self, now: float) -> Tenure | None:
+        """The last successful renewal if it still holds, in whatever epoch: what is sent now goes
+        on from it. None if what ran may have been stopped.
+        """
+        return self.tenure if self.tenure is not None and now < self.tenure.deadline else None
+
+    def in_time(self, sent: float, answered: float, given: Terms) -> bool:
+        """Whether the answer to a renewal that was sent after `sent` came soon enough to count: not
+        after the end of the lease that it was to extend, for then what ran was stopped.
+        """
+        before = self.unbroken(sent)
+        if before is not None and answered >= before.deadline:
+            return False
+        return not given.lease or answered - sent <= given.lease * ANSWERED
 
     def holds(self, now: float) -> bool:
         """Whether new work may be started in this epoch."""

@@ -8,10 +8,12 @@ Where it is not known what happened meanwhile, the longer wait is taken.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from federation.core.failover import Timings
+from federation.core.holding import ANSWERED
+from federation.core.renewals import Renewal, Renewals
 
 STEADY = 3.0
 """A cluster that was well for so many times the time to recover is no flapping one."""
@@ -39,7 +41,10 @@ class LeaseSeen:
     agent goes by; `lowered_from` is what `lease` was before the settings were changed, as long as
     no renewal under the new value was seen (0: not changed). `fenced_version` is the version that a
     fence was put in the place of. `identity` is that of the physical cluster that the epoch is of
-    ('': not known), `own_since` the first epoch of it (0: all are, as far as is known).
+    ('': not known), `own_since` the first epoch of it (0: all are, as far as is known). `known` is
+    the renewTime of the last renewal that the agent knew of as it made this one ('': none that
+    still held, None: it does not tell), `breaks` how often its lease may have ended by then (0: it
+    does not tell).
     """
 
     version: int
@@ -55,6 +60,8 @@ class LeaseSeen:
     fenced_version: int = 0
     identity: str = ""
     own_since: int = 0
+    known: str | None = None
+    breaks: int = 0
 
     @property
     def held(self) -> bool:
@@ -73,8 +80,8 @@ class Watch:
     whatever was bound below the epoch of the Lease, with policy `stop`, is stopped for certain;
     `stopped_below` is up to where that was found to be past. No deadline below that epoch is based
     on anything later than `over_at`. `lapsed_at` is when the first renewal after a lease that may
-    have ended was seen, `proven` whether a renewal was seen to come: the first reading of a Lease
-    may be of any age.
+    have ended was seen, `proven` whether the last renewal was seen to come: the first reading of a
+    Lease may be of any age. `renewals` are those that count for what may have been stopped.
     """
 
     seen: LeaseSeen | None = None
@@ -90,6 +97,7 @@ class Watch:
     over_at: float = math.inf
     lapsed_at: float = -math.inf
     proven: bool = False
+    renewals: Renewals = field(default_factory=Renewals)
 
     def well_at(self, timings: Timings) -> float:
         """From when on it may get new work: at once if it had been well for long (STEADY) before
@@ -99,25 +107,40 @@ class Watch:
 
     @property
     def unheard(self) -> bool:
-        """Whether an agent has the Lease, and it is not known whether it lives."""
-        return self.seen is not None and self.seen.held and not self.proven
+        """Whether an agent has the Lease, and it is not known how old the renewal is that it goes
+        by.
+        """
+        if self.seen is None or not self.seen.held:
+            return False
+        known = self.renewals.known
+        return not (self.proven if known is None else known.came)
+
+    def unrenewed(self, now: float) -> float:
+        """For how long no renewal was seen of which the agent is known to have the answer; of any,
+        if it does not tell.
+        """
+        known = self.renewals.known
+        return self.silent(now) if known is None else max(0.0, now - known.at)
 
     def lapse_s(self, timings: Timings) -> float:
-        """After so many seconds of silence the agent's deadline may be past: L_W, less a period for
-        the way from the agent to here, and no sooner than it is suspect.
+        """When the agent's deadline may be past, in seconds of `unrenewed`: L_W, less what the
+        renewal may have taken to come here. If the agent does not tell which ones count, that is a
+        period, and it is no sooner than when it is suspect.
         """
+        known = self.renewals.known
+        if known is not None:
+            return min(timings.lease, known.lease or timings.lease) * (1 - ANSWERED)
         told = self.seen.lease if self.seen else 0.0
         lease = min(timings.lease, told or timings.lease)
         return max(self.suspect_s(timings), lease - max(timings.renew, self.renew))
 
     def lapsed(self, now: float, timings: Timings) -> bool:
-        """Whether the lease of what runs there may have ended, or had until a while ago: what that
-        did to it may have yet to be heard of.
-        """
-        if self.renewed_at is None:
-            return False
-        lately = self.renewed_at - self.lapsed_at < timings.recover
-        return lately or self.silent(now) >= self.lapse_s(timings)
+        """Whether the lease of what runs there may have ended."""
+        return self.renewed_at is not None and self.unrenewed(now) >= self.lapse_s(timings)
+
+    def lately(self, timings: Timings) -> bool:
+        """Whether it had until a while ago: what that did has yet to be heard of."""
+        return self.renewed_at is not None and self.renewed_at - self.lapsed_at < timings.recover
 
     def lease_s(self, timings: Timings) -> float:
         """L_W of the last renewal, or the configured one if that is longer."""
@@ -144,9 +167,16 @@ class Watch:
 
 
 def observe(
-    watch: Watch, seen: LeaseSeen, now: float, timings: Timings, *, own: bool = False
+    watch: Watch,
+    seen: LeaseSeen,
+    now: float,
+    timings: Timings,
+    *,
+    own: bool = False,
+    blind: bool = False,
 ) -> Watch:
-    """Take in the Lease as it is at `now`; `own` if it is the answer to a write of our own.
+    """Take in the Lease as it is at `now`; `own` if it is the answer to a write of our own, `blind`
+    if what is seen may be old.
 
     An older version than the one known is passed over: watches lag behind answers.
     """
@@ -158,7 +188,8 @@ def observe(
     if seen.fenced:
         return _fenced(watch, next_, now, timings)
     if seen.held:
-        next_ = _held(watch, next_, now, timings, own=own)
+        came = old is not None and not blind
+        next_ = _held(watch, next_, now, timings, own=own, came=came)
     elif old is None or not own:  # what took it from an agent may have hidden a renewal
         next_ = replace(next_, counted_from=now, lease=_longest(watch, seen))
     if seen.epoch == 1 and watch.highest <= 1:
@@ -169,7 +200,7 @@ def observe(
     return next_
 
 
-def _held(old: Watch, new: Watch, now: float, timings: Timings, *, own: bool) -> Watch:
+def _held(old: Watch, new: Watch, now: float, timings: Timings, *, own: bool, came: bool) -> Watch:
     """An agent has it. What changed a Lease without a renewal may have hidden one, unless it was
     our own write; it puts the fence off, but is no sign of life.
     """
@@ -190,10 +221,12 @@ def _held(old: Watch, new: Watch, now: float, timings: Timings, *, own: bool) ->
     if troubled:
         was_well = math.inf if old.renewed_at is None else old.renewed_at - old.well_since
         new = replace(new, well_since=now, flapping=was_well < STEADY * timings.recover)
-    lapsed = gap and old.silent(now) >= old.lapse_s(timings)
-    lapsed_at = now if lapsed else old.lapsed_at
-    new = replace(new, lapsed_at=lapsed_at, proven=before is not None)
-    return replace(new, renewed_at=now)
+    lapsed = gap and old.unrenewed(now) >= old.lapse_s(timings)
+    if before is not None and before.breaks and seen.breaks:
+        lapsed = before.breaks != seen.breaks
+    renewals = old.renewals.seen(Renewal(seen.renewed, now, seen.lease, came), seen.known)
+    new = replace(new, renewals=renewals, proven=came)
+    return replace(new, lapsed_at=now if lapsed else old.lapsed_at, renewed_at=now)
 
 
 def _fenced(old: Watch, new: Watch, now: float, timings: Timings) -> Watch:

@@ -220,7 +220,8 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
     if remote.gone and known and known.uid == remote.uid and known.finished == remote.finished:
         remote = replace(known, gone=True, version=remote.version)
     if known and known.uid == remote.uid:
-        remote = replace(remote, doubtful=known.doubtful)
+        breaks = max(remote.breaks, known.breaks)
+        remote = replace(remote, doubtful=known.doubtful, breaks=breaks)
     state = replace(state, remotes={**state.remotes, remote.cluster: remote})
     void = remote.refused_reason == Reason.WITHDRAWN_FROM_WORKER_CLUSTER  # our own word
     if remote.refused and not void and not (known and known.refused):

@@ -8,7 +8,8 @@ that a binding was given up, for whatever manager comes next.
 from __future__ import annotations
 
 from federation.core import effects as do
-from federation.core.facts import Binding, JobState, Record, RemoteJob
+from federation.core import transit
+from federation.core.facts import Binding, JobState, LocalJob, Record, RemoteJob
 from federation.core.failover import OnDisconnect, Standing, Timings
 from federation.core.reasons import Reason
 
@@ -83,8 +84,8 @@ def waits_for_time(state: JobState) -> bool:
     return state.bound is not None and state.bound.rerun_after is not None
 
 
-def eviction(state: JobState, record: Record) -> do.Evict:
-    """Phase one of leaving a lost cluster."""
+def eviction(state: JobState, local: LocalJob, record: Record) -> do.Evict:
+    """Leaving a lost cluster, in one write where that is enough, else phase one of it."""
     bound = record.binding
     assert bound is not None
     standing = standing_of(state, bound.cluster)
@@ -92,7 +93,8 @@ def eviction(state: JobState, record: Record) -> do.Evict:
         f"cluster {bound.cluster} is lost, with attempt {bound.attempt}: silent for"
         f" {standing.silent:.0f} s; policy {bound.policy}: {_why(bound, standing)}"
     )
-    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue)
+    at_once = transit.at_once(local)
+    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue, unbind=at_once)
 
 
 def _why(bound: Binding, standing: Standing) -> str:

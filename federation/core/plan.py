@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from federation.core import effects as do
-from federation.core import loss, returning
+from federation.core import loss, returning, transit
 from federation.core.bookkeeping import deactivated_by_queue, expires_at
 from federation.core.bound import Plan, plan_bound, remove
 from federation.core.facts import (
@@ -49,11 +49,7 @@ def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
         return state, (do.FinishWorkload(local.finished),)
     if record.binding is not None:
         return plan_bound(state, local, record, now, rules)
-    if local.problem:
-        return _waiting(state, record, (Reason.MISCONFIGURED, local.problem), now)
-    if blocked:  # a copy of an earlier attempt may still run: nothing may start before
-        return state, ()
-    return _unbound(state, local, record, now, rules)
+    return _waits(state, local, record, now, rules, blocked=blocked)
 
 
 def _leave(state: JobState, rules: LifeRules) -> Plan:
@@ -116,16 +112,37 @@ def _waiting(state: JobState, record: Record, waits: tuple[str, str], now: float
     return replace(state, waits_written=now), (do.SetWaiting(*waits, why),)
 
 
+def _waits(
+    state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules, *, blocked: bool
+) -> Plan:
+    """Of a job without a binding. One that lost its cluster a moment ago is told nothing yet."""
+    until = transit.until(state, local, record)
+    if until is not None and now < until:
+        if not blocked:
+            state, effects = _unbound(state, local, record, now, rules, passing=True)
+            if effects:
+                return state, effects
+        return replace(state, due=earlier(state.due, until)), ()
+    if (local.problem or blocked) and transit.shows_run(local, record):
+        return state, transit.take_back(local)
+    if local.problem:
+        return _waiting(state, record, (Reason.MISCONFIGURED, local.problem), now)
+    if blocked:  # a copy of an earlier attempt may still run: nothing may start before
+        return state, ()
+    passing = until is not None and state.choice is not None
+    return _unbound(state, local, record, now, rules, passing=passing)
+
+
 def _unbound(
-    state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules
+    state: JobState, local: LocalJob, record: Record, now: float, rules: LifeRules, *, passing: bool
 ) -> Plan:
     if state.eviction is not None:  # decided on, and not bound: nothing has to stop
         state = replace(state, eviction=None, admission=None, choice=None, queued=False)
     judged = judge(state, local, record, now, rules)
     if not record.active:
         return _held(state, local, record, now, judged, rules)
-    if not local.suspended:  # nothing runs before a cluster admitted it
-        return state, (do.SetSuspend(True), do.ResetStatus())
+    if not passing and (not local.suspended or transit.shows_run(local, record)):
+        return state, transit.take_back(local)  # nothing runs before a cluster admitted it
     if state.choice is not None:
         return _bind(state, state.choice.cluster)
     over = give_up_at(state, local, record)
@@ -147,6 +164,8 @@ def _unbound(
         wanted, state = state.nominate, replace(state, nominate=())
         if wanted != record.nomination.clusters:
             return state, (do.Nominate(wanted),)
+    if passing:
+        return state, ()
     return _waiting(state, record, state.waits, now)
 
 
@@ -172,6 +191,8 @@ def _held(
     judged: Judgement,
     rules: LifeRules,
 ) -> Plan:
+    if not local.suspended and transit.shows_run(local, record):  # nobody has unsuspended it
+        return state, transit.take_back(local)
     if not local.suspended:  # people resume a held job by unsuspending it
         return state, (do.SetSuspend(True), do.SetActive(True))
     if state.queued:

@@ -9,6 +9,7 @@ from typing import Any
 
 from federation.api.convert import preemptible
 from federation.api.disconnect import read_wishes
+from federation.api.epochs import read_epoch
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER, Controller, Label, Mirror
 from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.devices.wire.vendors import Vendors
@@ -207,6 +208,7 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         held=annotations.get(Mirror.HELD.value, ""),
         policy=wishes.policy or OnDisconnect.STOP,
         rerun_after=wishes.rerun_after,
+        breaks=read_epoch(annotations.get(Mirror.BREAKS.value, "")),
         priority=mirrored_priority(job),
         size=_size(job),
         status=status,

@@ -169,7 +169,9 @@ async def test_the_management_api_is_away(cut: Cut) -> None:
         await cut.place.submit(cut.place.job("after"))
     again = await cut.place.until("stops", lambda job: running(job) and not held(job))
     assert again["metadata"]["uid"] == before["stops"]["metadata"]["uid"]
-    assert again["metadata"]["annotations"] == before["stops"]["metadata"]["annotations"]
+    now, then = again["metadata"]["annotations"], before["stops"]["metadata"]["annotations"]
+    assert int(now[Mirror.BREAKS.value]) > int(then[Mirror.BREAKS.value])
+    assert {**now, Mirror.BREAKS.value: ""} == {**then, Mirror.BREAKS.value: ""}
     refused = Mirror.REFUSED.value
     await cut.place.until("late", lambda job: refused in job["metadata"]["annotations"])
     assert (await cut.job("after"))["spec"]["suspend"], "what is held keeps its room"

@@ -10,6 +10,7 @@ from typing import Any
 
 from federation.api.convert import preemptible
 from federation.api.disconnect import read_wishes
+from federation.api.epochs import read_epoch
 from federation.api.kinds.paths import Place, first, mapping, number, places, put, total
 from federation.api.kinds.row import Row, at_all, said
 from federation.api.names import Controller, Label, Mirror
@@ -241,6 +242,7 @@ class GenericKind:
             held=annotations.get(Mirror.HELD.value, ""),
             policy=wishes.policy or OnDisconnect.STOP,
             rerun_after=wishes.rerun_after,
+            breaks=read_epoch(annotations.get(Mirror.BREAKS.value, "")),
             status=mapping(obj, ("status",)),
             kind=self.name,
             busy=self._busy(obj),

@@ -9,6 +9,7 @@ import pytest
 
 from federation.api.lease import configured, created, fenced, lease_seen
 from federation.api.names import FENCED, Lease, Mirror
+from federation.api.renewal import Told, renewal_note
 from federation.core.failover import DEFAULT, FAST
 from federation.core.health import Create, Fence
 from federation.core.lease import Cause
@@ -100,6 +101,22 @@ def test_nonsense(text: object) -> None:
     assert (seen.epoch, seen.lease, seen.renew, seen.kill) == (0, 0, 0, 0)
     assert again is not None
     assert (lease_seen(again).epoch, lease_seen(again).lease) == (7, 120)
+
+
+def test_what_the_agent_tells_of_its_renewals() -> None:
+    """It counts for the renewal that it was written with: an agent of before leaves it as it is."""
+    lease = stored()
+    lease["spec"] |= {"holderIdentity": "agent", "renewTime": "b"}
+    assert (lease_seen(lease).known, lease_seen(lease).breaks) == (None, 0)
+
+    note = renewal_note(Told("b", "a", 3))
+    lease["metadata"]["annotations"][Lease.RENEWAL.value] = note
+    assert (lease_seen(lease).known, lease_seen(lease).breaks) == ("a", 3)
+    fence = fenced(lease, Fence(2, Cause.SILENT, 7), "now")
+    assert lease_seen(fence).breaks == 3
+
+    lease["spec"]["renewTime"] = "c"
+    assert (lease_seen(lease).known, lease_seen(lease).breaks) == (None, 0)
 
 
 def test_too_much() -> None:

@@ -20,6 +20,8 @@ from bench.dst.guard import Guard
 from bench.dst.index import ShakyIndex
 from bench.dst.run import Plan, drawn, run_seed
 from bench.dst.world import World, has_cards
+from federation.api import lease
+from federation.api.renewal import Told
 from federation.core import doubt, loss
 from federation.core.devices.ledger.holding import Holding, State
 from federation.core.facts import JobState
@@ -139,6 +141,34 @@ def test_a_failure_that_comes_from_the_end_of_a_lease(monkeypatch: pytest.Monkey
         assert run_seed(seed, plan=agent_dead).violations == []
     monkeypatch.setattr(doubt, "doubted", lambda state, copy: False)
     assert "is Failed, but no run of it ended so" in first("finished-once", plan=agent_dead)
+
+
+def unanswered(faults: Faults, rng: random.Random) -> None:
+    """The answers to renewals are lost, and the agent dies before its lease is over, which looks
+    new to everybody else.
+    """
+    agent = faults.world.agents[faults.world.names[0]]
+
+    def lose(now: float, lasts: float) -> str:
+        agent.links["lease"].lose_rate = 1.0
+        faults.world.loop.later(lasts, die)
+        return f"answers to {agent.host.name} are lost"
+
+    def die() -> None:
+        agent.links["lease"].lose_rate = 0.0
+        agent.kill(20.0)
+
+    if faults.guarded:
+        for start in range(30, 240, 70):
+            faults.at(start + rng.uniform(0, 20), lose, FAST.lease - FAST.renew)
+
+
+def test_a_failure_under_renewals_that_nobody_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manager has seen them, the agent and the guards do not know of them."""
+    for seed in SEEDS:
+        assert run_seed(seed, plan=unanswered).violations == []
+    monkeypatch.setattr(lease, "read_renewal", lambda obj: Told())
+    assert "is Failed, but no run of it ended so" in first("finished-once", plan=unanswered)
 
 
 # Bugs of dispatch

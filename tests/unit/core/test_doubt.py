@@ -27,8 +27,11 @@ FINISHED = (do.FinishWorkload("Failed", "a"),)
 
 WELL = Standing("a", fenced_below=1, stopped_below=1)
 SUSPECT = replace(WELL, present=False, suspect=True, silent=60.0)
-LAPSED = replace(SUSPECT, silent=121.0, lapsed=True)
+LAPSED = replace(SUSPECT, silent=121.0, lapsed=True, unrenewed=121.0)
 BRAKE = replace(LAPSED, suspect=False, silent=0.0)
+JUST_BACK = replace(WELL, lately=True)
+TOLD = replace(WELL, breaks=2)
+AWAY = replace(TOLD, present=False)
 STOPPED = replace(LAPSED, epoch=2, fenced_below=2, stopped_below=2, silent=181.0)
 BACK = replace(WELL, epoch=2, fenced_below=2, stopped_below=2)
 NEW_MANAGER = replace(WELL, unheard=True)
@@ -62,9 +65,43 @@ SEEN: dict[str, tuple[RemoteJob, tuple[Standing, ...], tuple[do.Effect, ...]]] =
     ),
     "the limit of keep may be over": (
         replace(FAILED, policy=KEEP, rerun_after=300.0),
-        (replace(LAPSED, silent=281.0),),
+        (replace(LAPSED, silent=281.0, unrenewed=281.0),),
         (),
     ),
+    "the limit of keep may be over, and the brake holds": (
+        replace(FAILED, policy=KEEP, rerun_after=300.0),
+        (replace(BRAKE, unrenewed=281.0),),
+        (),
+    ),
+    "the agent is back, what was killed may be heard of later": (
+        FAILED,
+        (replace(JUST_BACK, present=False),),
+        (),
+    ),
+    "it was started when the agent was back": (
+        replace(FAILED, breaks=2),
+        (replace(JUST_BACK, breaks=2),),
+        FINISHED,
+    ),
+    "it was started before the lease ended, whenever that is heard of": (
+        replace(FAILED, breaks=1),
+        (AWAY,),
+        (),
+    ),
+    "keep with a limit was too": (
+        replace(FAILED, breaks=1, policy=KEEP, rerun_after=300.0),
+        (AWAY,),
+        (),
+    ),
+    "keep without a limit lives on": (replace(FAILED, breaks=1, policy=KEEP), (TOLD,), FINISHED),
+    "it was completed before the lease ended, or after": (
+        replace(DONE, breaks=1),
+        (TOLD,),
+        (do.FinishWorkload("Complete", "a"),),
+    ),
+    "it was started under this lease": (replace(FAILED, breaks=2), (TOLD,), FINISHED),
+    "nothing is told of where it was started": (FAILED, (TOLD,), FINISHED),
+    "the manager is behind": (replace(FAILED, breaks=3), (TOLD,), FINISHED),
     "it was completed: that counts": (DONE, (LAPSED,), (do.FinishWorkload("Complete", "a"),)),
     "a manager that has just started waits for a renewal": (FAILED, (NEW_MANAGER,), ()),
     "that comes": (FAILED, (NEW_MANAGER, WELL), FINISHED),
@@ -75,6 +112,26 @@ SEEN: dict[str, tuple[RemoteJob, tuple[Standing, ...], tuple[do.Effect, ...]]] =
         FINISHED,
     ),
 }
+
+
+ALIVE: dict[str, tuple[tuple[Standing, ...], bool]] = {
+    "it was seen to run after the lease had ended": ((JUST_BACK, TOLD), True),
+    "what became of it is not known yet": ((replace(JUST_BACK, breaks=2),), False),
+    "its cluster could not be reached": ((replace(TOLD, reachable=False),), False),
+    "the manager has just started": ((replace(TOLD, unheard=True),), False),
+}
+
+
+@pytest.mark.parametrize("name", ALIVE)
+def test_a_copy_that_lived_on(name: str) -> None:
+    """It fails later, by itself: that counts if it was known to run after the lease had ended."""
+    standings, counts = ALIVE[name]
+    running = replace(FAILED, finished="", breaks=1)
+    known, _ = after(state(running), *standings)
+    failed = replace(FAILED, version=FAILED.version + 5, breaks=1)
+    known, _ = step(replace(known, busy=False), on.RemoteSeen(failed), NOW, RULES)
+    _, effects = after(replace(known, busy=False), TOLD)
+    assert (effects == FINISHED) is counts
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -90,6 +147,7 @@ LEAVING = {
     "it is back, and the brake held meanwhile": (BRAKE, WELL),
     "it is back in a new epoch": (LAPSED, BACK),
     "it was seen to fail only when it was back from a fence": (BACK,),
+    "it was seen to fail only when it was back": (JUST_BACK,),
 }
 
 

@@ -167,12 +167,65 @@ def test_a_lease_that_may_have_ended() -> None:
     silent = seen((0, HELD))
     assert [silent.lapsed(now, T) for now in (99, 100, 300)] == [False, True, True]
     back = replace(HELD, renewed="b")
-    assert not seen((0, HELD), (99, back)).lapsed(99, T)
+    assert not seen((0, HELD), (99, back)).lately(T)
     late = [(0.0, HELD), (130.0, back)]
-    assert seen(*late).lapsed(131, T)
-    assert seen(*late, (150.0, replace(HELD, renewed="c"))).lapsed(151, T)
-    assert not seen(*late, (160.0, replace(HELD, renewed="c"))).lapsed(161, T)
+    assert seen(*late).lately(T)
+    assert seen(*late, (150.0, replace(HELD, renewed="c"))).lately(T)
+    assert not seen(*late, (160.0, replace(HELD, renewed="c"))).lately(T)
     assert not seen((0, LeaseSeen(1))).lapsed(500, T), "nobody ever held it"
+
+
+def renewal(mark: str, known: str | None, breaks: int = 1) -> LeaseSeen:
+    """A renewal of an agent that tells of which one it has the answer."""
+    return replace(HELD, renewed=mark, known=known, breaks=breaks)
+
+
+def test_the_lease_ends_by_the_last_renewal_that_its_agent_knows_of() -> None:
+    """The answers to the others were lost: they extended nothing, though they were seen."""
+    known = seen((0, renewal("a", "")), (20, renewal("b", "a")), (40, renewal("c", "b")))
+    assert [known.lapsed(now, T) for now in (109, 110)] == [False, True]
+    lost = seen((0, renewal("a", "")), (20, renewal("b", "a")), (40, renewal("c", "a")))
+    assert [lost.lapsed(now, T) for now in (89, 90)] == [False, True]
+    assert lost.silent(90) == 50, "a fence counts from what was seen"
+    again = observe(lost, replace(renewal("d", "c"), version=9), 60, T)
+    assert [again.lapsed(now, T) for now in (129, 130)] == [False, True]
+
+
+def test_a_lease_that_was_broken() -> None:
+    """By the number of its agent, not by how long it was silent: that may have been cut off, or the
+    manager have been away.
+    """
+    first = [(0.0, renewal("a", "")), (20.0, renewal("b", "a"))]
+    assert seen(*first, (25.0, renewal("c", "", 2))).lately(T)
+    assert not seen(*first, (115.0, renewal("c", "b"))).lately(T)
+    assert seen(*first, (115.0, renewal("c", "b"))).lapsed(115, T), "until it knows of that one"
+    upgraded = seen((0, HELD), (20, renewal("b", "")))
+    assert not upgraded.lately(T), "an agent that did not tell went before"
+
+
+def test_an_agent_that_tells_no_more() -> None:
+    """An older one took its place: what is seen counts."""
+    watch = seen((0, renewal("a", "")), (20, renewal("b", "a")), (40, replace(HELD, renewed="c")))
+    assert [watch.lapsed(now, T) for now in (139, 140)] == [False, True]
+
+
+def test_a_manager_knows_how_old_a_renewal_is_if_it_saw_it_come() -> None:
+    """The agent has to know of one that did: what was sent long ago may arrive at any time."""
+    steps = [(0.0, renewal("x", "w")), (20.0, renewal("y", "x")), (40.0, renewal("z", "y"))]
+    assert [seen(*steps[:n]).unheard for n in (1, 2, 3)] == [True, True, False]
+    missed = seen(*steps, (80.0, renewal("m", "l")))
+    assert missed.unheard, "one that was missed is older, but who knows by how much"
+    assert [missed.lapsed(now, T) for now in (169, 170)] == [False, True]
+
+
+def test_what_a_blind_manager_sees_may_be_old() -> None:
+    """A watch that was behind brings it at once."""
+    watch = seen((0, renewal("a", "")), (20, renewal("b", "a")), (40, renewal("c", "b")))
+    late = observe(watch, replace(renewal("d", "c"), version=4), 100, T, blind=True)
+    assert not late.unheard, "that one was seen in time"
+    later = observe(late, replace(renewal("e", "d"), version=5), 120, T)
+    assert later.unheard
+    assert not observe(later, replace(renewal("f", "e"), version=6), 140, T).unheard
 
 
 def test_a_lease_that_ends_sooner_than_is_configured() -> None:

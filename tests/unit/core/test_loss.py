@@ -123,7 +123,7 @@ def bound(policy: OnDisconnect = STOP, **life: Any) -> Record:
 LOST = (
     "cluster a is lost, with attempt 1: silent for 190 s; policy stop: it is stopped there by now"
 )
-EVICT = do.Evict("ClusterLost", LOST, "", RequeueState())
+EVICT = do.Evict("ClusterLost", LOST, "", RequeueState(), unbind=True)
 GIVEN_UP = bound(admitted=True, evicted="ClusterLost", evicted_message=LOST)
 UNBIND = do.Unbind("PendingEvaluation", LOST, evicted=True)
 LEAVES = (do.SetSuspend(True), do.ResetStatus(), UNBIND)
@@ -137,6 +137,11 @@ LEAVING: dict[str, tuple[JobState, Standing, tuple[do.Effect, ...]]] = {
         known(bound(admitted=True), copy(held="the lease is over")),
         replace(STOPPED, reachable=True),
         (EVICT,),
+    ),
+    "one of another kind than Job, of which there is more to take back: in two writes": (
+        known(bound(admitted=True), RUNNING, ours=replace(STARTED, kind="JobSet.v1alpha2.x")),
+        STOPPED,
+        (replace(EVICT, unbind=False),),
     ),
     "it is not certain yet": (known(bound(admitted=True), RUNNING), FENCED, ()),
     "given up: it leaves without its copy": (known(GIVEN_UP, RUNNING), STOPPED, LEAVES),
@@ -176,7 +181,7 @@ LEAVING: dict[str, tuple[JobState, Standing, tuple[do.Effect, ...]]] = {
 
 @pytest.mark.parametrize("name", LEAVING)
 def test_leaving_a_lost_cluster(name: str) -> None:
-    """In two phases as always, but without the copy being gone."""
+    """At once, without the copy being gone; what is being evicted already ends that."""
     state, standing, expected = LEAVING[name]
     assert planned(state, standing) == expected
 

@@ -231,8 +231,10 @@ def test_what_a_copy_says_of_its_lease() -> None:
         "fedq.io/on-disconnect": "keep",
         "fedq.io/rerun-after": "90",
         "fedq.io/held": "the lease is over",
+        "fedq.io/breaks": "4",
     }
     found = batch_job.remote_job("a", body)
+    assert (plain.breaks, found.breaks) == (0, 4)
     assert (found.epoch, found.policy, found.rerun_after) == (7, "keep", 90.0)
     assert found.held == "the lease is over"
 

@@ -65,6 +65,22 @@ def test_phase_one_holds_the_quota(stored: Stored) -> None:
     assert "requeueState" not in stored.obj["status"]
 
 
+def test_both_phases_in_one_write(stored: Stored) -> None:
+    """It says what the two would have said one after the other."""
+    effect = evict("ClusterLost", count=2)
+    both = Stored()
+    record = running(both)
+    together = both.write(departure.evict_patch(record, replace(effect, unbind=True), T3))
+    record = stored.write(departure.evict_patch(running(stored), effect, T3))
+    unbind = do.Unbind("PendingEvaluation", record.evicted_message, evicted=True)
+    apart = stored.write(departure.unbind_patch(record, unbind, T3))
+
+    assert (together.binding, together.admission, together.attempt) == (None, None, 3)
+    assert (together.life.evicted, together.evicted_at) == ("ClusterLost", moment(T3))
+    assert both.obj["status"] == stored.obj["status"]
+    assert replace(together, version=apart.version, uid=apart.uid) == apart
+
+
 def test_phase_two_frees_it(stored: Stored) -> None:
     """And everything that belonged to the stay is over."""
     record = stored.write(departure.evict_patch(running(stored), evict("Preempted", "X"), T3))

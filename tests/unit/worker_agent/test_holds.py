@@ -98,6 +98,24 @@ async def test_a_lease_that_is_short_of_its_end_changes_nothing() -> None:
         assert worker.started("a")
 
 
+async def test_a_copy_tells_under_which_lease_it_was_started() -> None:
+    """And went on: by how often that may have ended. Jobs of the cluster itself do not."""
+    worker = Leased()
+    worker.state = Lease().renewal(worker.boot(), 1, TERMS, "a", 1)
+    async with worker.running():
+        await worker.copy_runs("a")
+        worker.add(job("local"))
+        await until(lambda: worker.started("local"))
+        assert worker.note_of("a", Mirror.BREAKS) == "1"
+        assert not worker.note_of("local", Mirror.BREAKS)
+        worker.ends()
+        await worker.until_held("a")
+        worker.stopping("a", 0)
+        worker.tell(worker.state.renewal(worker.boot(), 1, TERMS, "b", 2))
+        await worker.until_running("a")
+        assert worker.note_of("a", Mirror.BREAKS) == "2"
+
+
 async def test_what_is_held_keeps_its_room() -> None:
     """A Job of the cluster itself waits, also when the pods are gone."""
     worker = Leased(2)
@@ -476,6 +494,7 @@ async def test_an_api_server_that_fails(how: str, monkeypatch: pytest.MonkeyPatc
 
 async def test_the_workload_says_why_it_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workloads, "COPY_AFTER_S", 0.0)
+    monkeypatch.setattr(workloads, "QUIET_S", 0.0)
     worker = Leased()
     async with worker.running():
         task = asyncio.create_task(worker.workloads.run())

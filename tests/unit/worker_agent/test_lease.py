@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from federation.api.names import FEDQ_NAMESPACE, FENCED
+from federation.api.renewal import Told, read_renewal
 from federation.core.holding import Lease, Tenure, Terms
 from federation.edge.errors import Unreachable
 from federation.edge.kube import KubeClient
@@ -192,6 +193,117 @@ async def test_a_lease_without_a_duration_holds_nothing() -> None:
     assert "how long" in management.heartbeat.problem
 
 
+# What the manager is told of renewals
+
+
+class Telling(Management):
+    """`told` is what stands on the Lease, `marks` are the renewTimes of all that were stored."""
+
+    def told(self) -> Told:
+        told = read_renewal(self.stored())
+        assert told.of == self.stored()["spec"]["renewTime"]
+        return told
+
+    async def renews(self, after: float = 5.0) -> Told:
+        self.now += after
+        await self.heartbeat.renew()
+        return self.told()
+
+    def loses(self) -> None:
+        """The next answer."""
+        self.fake.fail(lambda request: request.method == "PUT", how="lost")
+
+
+async def test_each_renewal_tells_which_one_is_known() -> None:
+    """An answer that is lost leaves the agent with the one before."""
+    management = Telling()
+    first = await management.renews()
+    assert (first.known, first.breaks) == ("", 1)
+    second = await management.renews()
+    assert second == Told(second.of, first.of, 1)
+    management.loses()
+    third = await management.renews()
+    assert third == Told(third.of, second.of, 1)
+    fourth = await management.renews()
+    assert fourth == Told(fourth.of, second.of, 1)
+    assert (await management.renews()).known == fourth.of
+
+
+async def test_a_lease_that_ended_is_told() -> None:
+    """Each time; what was started before may have been stopped."""
+    management = Telling()
+    await management.renews()
+    late = await management.renews(31)
+    assert (late.known, late.breaks) == ("", 2)
+    assert (await management.renews()) == Told(management.told().of, late.of, 2)
+    management.loses()
+    assert (await management.renews(31)).breaks == 3
+    assert (await management.renews(2)).breaks == 4, "nobody knows of the one before"
+    assert management.heartbeat.lease.breaks == 4
+
+
+async def test_an_answer_after_the_end_of_the_lease_extends_nothing() -> None:
+    """What ran is stopped: the renewal is made again, so that the Lease tells of that."""
+    management = Telling()
+    await management.renews()
+
+    def slow(request: Any) -> bool:
+        management.now += 2 if request.method == "PUT" else 0
+        return False
+
+    management.fake.fail(slow)
+    told = await management.renews(29)
+    assert (told.known, told.breaks) == ("", 2)
+    assert management.puts() == 3
+    assert management.heartbeat.lease.breaks == 2
+
+
+async def test_an_answer_that_took_too_long_does_not_count() -> None:
+    """As of a machine that slept meanwhile: the manager may take a renewal that counts for a
+    quarter of the lease old, and for no more.
+    """
+    management = Telling()
+    await management.renews()
+
+    def slow(request: Any) -> bool:
+        management.now += 8 if management.puts() == 1 else 0
+        return False
+
+    management.fake.fail(slow)
+    await management.renews()
+    assert management.puts() == 3
+    assert management.heartbeat.lease.deadline == 1018.0 + 30.0
+
+
+async def test_an_agent_that_starts_again_goes_on_from_its_note(tmp_path: Path) -> None:
+    """While that holds; one without a note cannot tell for how long nobody renewed."""
+    management = Telling(file=note(tmp_path))
+    first = await management.renews()
+    management.heartbeat = management.agent("agent-2", file=note(tmp_path))
+    assert management.heartbeat.lease.breaks == 1
+    assert (await management.renews()) == Told(management.told().of, first.of, 1)
+    management.heartbeat = management.agent("agent-3")
+    elsewhere = await management.renews()
+    assert (elsewhere.known, elsewhere.breaks) == ("", 2)
+
+
+async def test_a_lease_that_was_made_anew_has_no_fewer_breaks() -> None:
+    management = Telling()
+    await management.renews()
+    await management.renews(31)
+    management.fake.delete(LEASES, "a", FEDQ_NAMESPACE)
+    management.make()
+    await management.renews()  # it is read anew then
+    assert (await management.renews()).breaks == 2
+
+
+@pytest.mark.parametrize("text", ["", "[", "[]", "{}", '{"of":1,"known":2,"breaks":"x"}', "null"])
+async def test_nonsense_in_what_was_told(text: str) -> None:
+    management = Telling()
+    management.write(**{"fedq.io/renewal": text})
+    assert (await management.renews()).breaks == 1
+
+
 # Fences
 
 
@@ -216,7 +328,10 @@ async def test_a_fence() -> None:
     assert not during.holds(management.now)
     assert (during.epoch, during.seen, during.deadline) == (3, 4, 1030.0)
     lease = management.heartbeat.lease
-    assert (lease.epoch, lease.deadline, lease.before) == (4, 1035.0, Tenure(3, 1000.0, 1030.0))
+    before = lease.before
+    assert before is not None
+    assert (lease.epoch, lease.deadline) == (4, 1035.0)
+    assert (before.epoch, before.renewed, before.deadline) == (3, 1000.0, 1030.0)
     assert management.stored()["spec"]["holderIdentity"] == "agent-1"
 
 
@@ -362,7 +477,7 @@ async def test_the_deadline_is_noted_and_read_at_the_next_start(tmp_path: Path) 
     body = json.loads((tmp_path / "deadline.json").read_text())
     assert body == {
         "bootId": "boot-1", "cluster": "a", "epoch": 3, "renewed": 1000.0, "deadline": 1030.0,
-        "kill": 45.0,
+        "kill": 45.0, "mark": management.stored()["spec"]["renewTime"], "breaks": 1,
     }  # fmt: skip
     assert (tmp_path / "deadline.json").stat().st_mode & 0o777 == 0o644
     assert files(tmp_path) == ["deadline.json"]
