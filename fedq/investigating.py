@@ -17,6 +17,7 @@ from federation.core.quantity import QuantityError, add, format_quantity, scale
 from federation.core.reasons import Reason
 from federation.core.types import LocalQueue
 from federation.edge.resources import LOCAL_QUEUES, WORKLOADS
+from federation.jobs.kinds.pod_groups import group_of
 from fedq import cardwhy, reading
 from fedq.connect import Cluster
 from fedq.jobview import JobState, JobView, job_view, job_views, open_checks
@@ -63,6 +64,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         shares=_shares(job),
         holds=[] if view.state.ended else _holds(workload),
         pods=_pods(job),
+        incomplete=_incomplete(job, view),
         queue_problem=_queue_problem(view, door, queue is not None),
         queue=queue,
         ahead=line.index(uid) if uid in line else 0,
@@ -163,6 +165,14 @@ def _pods(job: Found) -> dict[str, int]:
     told = [(pod.get("status") or {}).get("phase") for pod in job.body["spec"]["pods"]]
     ended = {"succeeded": told.count("Succeeded"), "failed": told.count("Failed")}
     return {**counts, **ended, "ready": job.kind.running(job.body).ready}
+
+
+def _incomplete(job: Found, view: JobView) -> str:
+    """Groups are queued when all of their pods are there."""
+    if not job.kind.bundled or view.state is not JobState.NEW:
+        return ""
+    whole = group_of(job.body).total == len(job.body["spec"]["pods"])
+    return "" if whole else job.kind.problem(job.body)
 
 
 def _queue_problem(view: JobView, door: LocalQueue | None, found: bool) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from federation.api.disconnect import read_wishes
-from federation.api.kinds.paths import first, mapping, put
+from federation.api.kinds.paths import EACH, first, mapping, mappings, put
 from federation.api.names import Gate, Label
 from federation.core.facts import BATCH_JOB
 from federation.core.quantity import QuantityError
@@ -110,7 +110,8 @@ def held(kind: JobKind | None, body: Json) -> Json:
 
 def _gated(pod: Json) -> Json:
     gates = pod["spec"].get("schedulingGates") or []
-    if any(gate.get("name") == Gate.ADMISSION for gate in gates):
+    named = [gate.get("name") for gate in mappings(pod, ("spec", "schedulingGates", EACH))]
+    if Gate.ADMISSION in named or not isinstance(gates, list):
         return pod
     return {**pod, "spec": {**pod["spec"], "schedulingGates": [*gates, _GATE]}}
 

@@ -60,7 +60,7 @@ class Manifest:
 
     def __str__(self) -> str:
         prefix = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.body['kind'].lower()} {prefix}{self.name}"
+        return f"{self.word} {prefix}{self.name}"
 
 
 @dataclass(slots=True)

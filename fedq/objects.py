@@ -15,6 +15,7 @@ from federation.edge.kind_objects import listed, named
 from federation.edge.kube import KubeClient
 from federation.jobs.kinds.kind import JobKind, Kinds
 from fedq.errors import BAD_INPUT, CommandError
+from fedq.kind_checks import queue_of
 from fedq.refs import Found, known_kinds, read_ref, shown, word
 
 Json = dict[str, Any]
@@ -82,6 +83,8 @@ async def find(client: KubeClient, text: str, namespace: str) -> Found:
 
 
 async def _of_name(client: KubeClient, kinds: Kinds, name: str, namespace: str) -> list[Found]:
+    """Those that name a queue, if there are any: others are not what this is about."""
+
     async def ask(kind: JobKind) -> Found | None:
         try:
             return Found(kind, await named(client, kind, name, namespace))
@@ -89,7 +92,8 @@ async def _of_name(client: KubeClient, kinds: Kinds, name: str, namespace: str) 
             return None
 
     answers = await asyncio.gather(*map(ask, await _served(client, kinds)))
-    return [found for found in answers if found is not None]
+    there = [found for found in answers if found is not None]
+    return [found for found in there if queue_of(found.body)] or there
 
 
 async def _find(client: KubeClient, kind: JobKind, name: str, namespace: str) -> Found:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from federation.api.names import Label
+from federation.api.names import Annotation, Label
 from federation.core.bound import ANSWER_S
 from federation.core.quantity import format_quantity, parse_quantity
 from fedq.clusterview import ClusterView
@@ -26,6 +26,7 @@ class Facts:
         holds: quota held, as `flavor/resource amount` texts.
         pods: ready, active, succeeded, failed and wanted pods of a Job; of other kinds `wanted`,
             and of pods what has become of them.
+        incomplete: why a group of pods is no job yet; empty if it is one.
         queue_problem: why its LocalQueue leads nowhere; empty if it leads to `queue`.
         ahead: waiting workloads of the same ClusterQueue that come before it.
         waiting: all that wait there, this one included.
@@ -44,6 +45,7 @@ class Facts:
     shares: Sequence[str] = ()
     holds: Sequence[str] = ()
     pods: Mapping[str, int] = field(default_factory=dict)
+    incomplete: str = ""
     queue_problem: str = ""
     queue: QueueView | None = None
     ahead: int = 0
@@ -98,6 +100,11 @@ def _not_queued(facts: Facts) -> Story:
 
 
 def _new(facts: Facts) -> Story:
+    if facts.incomplete:
+        return Story(
+            f"{_name(facts)} is not queued: {facts.incomplete}.",
+            f"Create the pods that are missing, or correct {Annotation.POD_GROUP_TOTAL_COUNT}.",
+        )
     text = f"{_name(facts)} was submitted {_for(facts)} ago and the manager has made no Workload"
     text += " for it yet."
     if facts.queue_problem:

@@ -131,7 +131,7 @@ async def _send(client: KubeClient, manifest: Manifest, sent: Sent) -> None:
     meta = made["metadata"]
     _note(manifest, made, sent)
     prefix = f"{meta['namespace']}/" if meta.get("namespace") else ""
-    typer.echo(f"{manifest.body['kind'].lower()} {prefix}{meta['name']} {word}")
+    typer.echo(f"{manifest.word} {prefix}{meta['name']} {word}")
 
 
 def _note(manifest: Manifest, made: Json, sent: Sent) -> None:

@@ -193,6 +193,14 @@ def test_a_group_by_any_of_its_names(fedq: Fedq, kube: FakeKube, name: str) -> N
     assert "fedq logs pod/p0" in said
 
 
+def test_a_group_that_is_not_whole(fedq: Fedq, kube: FakeKube) -> None:
+    """Nobody is to blame but who has not made the others."""
+    kube.create(r.PODS, pod("p0", 3))
+    said = fedq("why", "pod/g").stdout
+    assert "Pod default/p0 is not queued: the group has 1 pods, and says that 3 belong" in said
+    assert "manager" not in said
+
+
 def test_a_pod_of_something_larger(fedq: Fedq, kube: FakeKube) -> None:
     """Whose part it is."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "x", "controller": True}
@@ -211,6 +219,10 @@ def test_a_name_alone_is_a_jobs_first(fedq: Fedq, kube: FakeKube) -> None:
     several = fedq("why", "x")
     assert several.exit_code == 2
     assert "jobset/x, pytorchjob/x" in several.stderr
+    kube.create(TYPES["statefulset"], make("statefulset", "only", labels={}))
+    assert "names no queue" in fedq("why", "only").stdout
+    give(kube, "jobset", make("jobset", "only"), WAITING)
+    assert fedq("why", "only").stdout.startswith("JobSet default/only waits")
     give_job(kube, "x", workload=WAITING)
     assert fedq("why", "x").stdout.startswith("default/x waits")
 
@@ -276,7 +288,7 @@ def test_submitted_ones_are_held_back(fedq: Fedq, kube: FakeKube) -> None:
     assert result.stderr == ""
     assert result.stdout == (
         "jobset default/a created\npytorchjob default/b created\npod default/c created\n"
-        "job default/d created\nstatefulset default/e created\n"
+        "job.batch.volcano.sh default/d created\nstatefulset default/e created\n"
     )
     spec = kube.get(TYPES["jobset"], "a", "default")["spec"]
     assert (spec["suspend"], spec["managedBy"]) == (True, MULTIKUEUE)
@@ -311,6 +323,7 @@ REFUSED = [
     (make("jobset", "a", {"replicatedJobs": [{"name": "x", "template": {}}]}), "no pods"),
     ({**make("jobset", "a"), "spec": None}, "spec is missing"),
     (make("pod", "a", {"containers": [{"resources": {"requests": {"cpu": "two"}}}]}), "'two'"),
+    (make("pod", "a", {"schedulingGates": "x", "containers": []}), "of a wrong type"),
     (pod("a", -1), "says that 0 belong to it"),
     (make("jobset", "a", annotations={"fedq.io/on-disconnect": "x"}), "on-disconnect"),
     ({**make("jobset", "a"), "apiVersion": "jobset.x-k8s.io/v1"}, "as jobset.x-k8s.io/v1alpha2"),
