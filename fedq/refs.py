@@ -8,6 +8,7 @@ kinds -o json` names it. Kinds that a configuration adds are known where FEDQ_CO
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -44,7 +45,11 @@ class Ref(NamedTuple):
 
 def known_kinds() -> Kinds:
     """All kinds that commands know. Raises CommandError."""
-    file = os.environ.get(CONFIG, "")
+    return _kinds(os.environ.get(CONFIG, ""))
+
+
+@cache
+def _kinds(file: str) -> Kinds:
     try:
         return configured_kinds(Path(file) if file else None)
     except ConfigurationFileError as error:

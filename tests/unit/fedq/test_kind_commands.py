@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +118,28 @@ def test_two_kinds_called_job() -> None:
     for kind in KINDS:
         assert read_ref(f"{word(kind)}/a").kind is kind
     assert word(KIND_OF["volcano"]) == "job.batch.volcano.sh"
+
+
+def test_kinds_of_a_configuration(
+    fedq: Fedq, kube: FakeKube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where FEDQ_CONFIG names it; a mistake in it is told."""
+    body = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
+            "multiKueue": {"externalFrameworks": [{"name": "Crunch.v1.example.com"}]}}  # fmt: skip
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(yaml.safe_dump(body))
+    bad.write_text("x: [")
+    res = Resource("example.com", "v1", "crunchs")
+    kube.resources.append(res)
+    meta = {"name": "c", "namespace": "default", "labels": QUEUED}
+    kube.create(res, {"metadata": meta, "spec": {"template": samples.template()}})
+    assert fedq("why", "crunch/c").exit_code == 2
+    monkeypatch.setenv("FEDQ_CONFIG", str(good))
+    assert "crunch/c" in fedq("get", "jobs").stdout
+    assert fedq("why", "crunch/c").stdout.startswith("Crunch default/c was submitted")
+    monkeypatch.setenv("FEDQ_CONFIG", str(bad))
+    told = fedq("why", "crunch/c")
+    assert (told.exit_code, "FEDQ_CONFIG cannot be used" in told.stderr) == (2, True)
 
 
 # get
