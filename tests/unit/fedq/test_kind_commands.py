@@ -291,7 +291,9 @@ def test_a_drain_tells_of_all_kinds(fedq: Fedq, kube: FakeKube) -> None:
     give(kube, "jobset", make("jobset", "train"), RUNNING)
     found = fedq("cluster", "drain", "east", "--dry-run")
     assert "jobset/train" in found.stdout
-    assert "1" in fedq("get", "clusters").stdout
+    assert json.loads(fedq("get", "clusters", "-o", "json").stdout)[0]["running"] == 1
+    kube.fail(lambda request: "/jobsets" in request.url.path, status=403, times=9)
+    assert "jobset/train" in fedq("cluster", "drain", "east", "--dry-run").stdout
 
 
 # submit
