@@ -82,7 +82,7 @@ class Board:
         for view in rows:
             style = _STYLES.get(view.state, "")
             why = view.message if view.state in _TELLING else ""
-            cells = (view.name, view.queue, str(view.priority), view.state.value, _cluster(view))
+            cells = (view.ref, view.queue, str(view.priority), view.state.value, _cluster(view))
             plain = [Text(cell) for cell in (*cells, why)]  # a message may look like markup
             plain[3].stylize(style)
             table.add_row(*plain)
@@ -98,4 +98,4 @@ def line(view: JobView) -> str:
     """One job in one line."""
     where = f" on {_cluster(view)}" if view.cluster else ""
     why = f": {view.message}" if view.message and view.state in _TELLING else ""
-    return f"{view.namespace}/{view.name} {view.state}{where}{why}"
+    return f"{view.title} {view.state}{where}{why}"

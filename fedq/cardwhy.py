@@ -23,13 +23,13 @@ from federation.core.quantity import QuantityError
 from federation.core.types import PodSet, ResourceFlavor
 from federation.edge.errors import ApiError, NotFound
 from federation.edge.kube import KubeClient
-from federation.edge.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, Json
-from federation.jobs import batch_job
+from federation.edge.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
 from fedq import members
 from fedq.cardbook import CardBook, read_cards
 from fedq.connect import Cluster
 from fedq.gpubars import safe
 from fedq.members import Member
+from fedq.refs import Found
 
 MEMBERS = 16
 """Worker clusters that are read for one answer."""
@@ -75,18 +75,18 @@ def why_no_cards(
     )
 
 
-async def here(client: KubeClient, job: Json, queue: str) -> str:
+async def here(client: KubeClient, job: Found, queue: str) -> str:
     """Of a job that waits on this worker cluster; '' if there is nothing to say."""
     pod_sets = _pod_sets(job)
     if not any(pods.cards for pods in pod_sets):
         return ""
-    answer = await _asked(client, job["metadata"]["namespace"], queue, pod_sets)
+    answer = await _asked(client, job.body["metadata"]["namespace"], queue, pod_sets)
     if answer is None:
         return ""
     return answer.advice or answer.said  # the agent has said how things are
 
 
-async def elsewhere(cluster: Cluster, job: Json, queue: str) -> str:
+async def elsewhere(cluster: Cluster, job: Found, queue: str) -> str:
     """Of a job that no worker cluster takes: of that where the fewest would have to leave."""
     pod_sets = _pod_sets(job)
     if not any(pods.cards for pods in pod_sets):
@@ -95,7 +95,7 @@ async def elsewhere(cluster: Cluster, job: Json, queue: str) -> str:
     async def ask(member: Member) -> Answer | None:
         try:
             async with member.client() as client:
-                return await _asked(client, job["metadata"]["namespace"], queue, pod_sets)
+                return await _asked(client, job.body["metadata"]["namespace"], queue, pod_sets)
         except ApiError:
             return None  # the manager's message says what is wrong with it
 
@@ -132,9 +132,9 @@ async def _flavors(client: KubeClient, namespace: str, queue: str) -> list[Resou
     return [flavor for flavor in flavors if flavor.name in names]
 
 
-def _pod_sets(job: Json) -> tuple[PodSet, ...]:
+def _pod_sets(job: Found) -> tuple[PodSet, ...]:
     try:
-        return tuple(batch_job.pod_sets(job))
+        return tuple(job.kind.pod_sets(job.body))
     except (QuantityError, WantsError):
         return ()
 

@@ -14,7 +14,6 @@ from federation.api.names import FEDQ_NAMESPACE
 from federation.edge.errors import Forbidden, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
-    JOBS,
     LEASES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
@@ -22,6 +21,7 @@ from federation.edge.resources import (
 )
 from fedq.errors import CommandError
 from fedq.evacuation import AWAY, BoundJob, Order, bound_jobs, phase
+from fedq.objects import all_objects
 
 Json = dict[str, Any]
 
@@ -43,13 +43,11 @@ class Situation:
 
 async def read_situation(client: KubeClient, name: str, order: Order) -> Situation:
     """Raises CommandError when there is no such cluster, with the names that come close."""
-    pages = await asyncio.gather(
-        client.list(MULTIKUEUE_CLUSTERS),
-        client.list(JOBS),
-        client.list(WORKLOADS),
-        client.list(MULTIKUEUE_CONFIGS),
+    resources = (MULTIKUEUE_CLUSTERS, WORKLOADS, MULTIKUEUE_CONFIGS)
+    jobs, pages = await asyncio.gather(
+        all_objects(client, None), asyncio.gather(*map(client.list, resources))
     )
-    clusters, jobs, workloads, configs = (page.items for page in pages)
+    clusters, workloads, configs = (page.items for page in pages)
     cluster = pick(name, clusters)
     lease = await _lease(client, name)
     bound = bound_jobs(

@@ -10,10 +10,11 @@ from typing import Any
 from federation.api import record as records
 from federation.api.names import ConditionType
 from federation.api.orders import cluster_orders
-from federation.core.facts import Binding
+from federation.core.facts import BATCH_JOB, Binding
 from federation.core.failover import OnDisconnect
 from federation.core.health import Phase
-from fedq.jobview import JobState, JobView, job_view
+from fedq.jobview import JobState, job_view
+from fedq.refs import Found
 
 Json = dict[str, Any]
 
@@ -37,7 +38,9 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoundJob:
-    """A job on a cluster, and what becomes of it. `policy` is that of its binding."""
+    """A job on a cluster, and what becomes of it. `name` is KIND/NAME of other kinds than Job,
+    `policy` that of its binding.
+    """
 
     namespace: str
     name: str
@@ -49,7 +52,7 @@ class BoundJob:
 
 def bound_jobs(
     cluster: str,
-    jobs: Iterable[Json],
+    jobs: Iterable[Found],
     workloads: Iterable[Json],
     order: Order,
     *,
@@ -58,21 +61,37 @@ def bound_jobs(
 ) -> list[BoundJob]:
     """The jobs that are bound to a cluster, by namespace and name, and what an order means for
     them. `away` is whether the cluster cannot be reached, `epoch` what a confirmation would name.
+
+    Of kinds that this person may not list, or this command does not know, the Workloads tell.
     """
-    by_uid = {job["metadata"]["uid"]: job for job in jobs}
+    by_uid = {job.uid: job for job in jobs}
     found = []
     for workload in workloads:
         binding = binding_on(cluster, workload)
         job = by_uid.get(records.owner_uid(workload))
-        if binding is None or job is None:
+        if binding is None:
             continue
-        view = job_view(job, workload)
-        if view.state.ended:
+        if job is not None:
+            view = job_view(job.body, workload, job.kind)
+            ref, state = view.ref, view.state
+        elif records.owner_kind(workload) != BATCH_JOB:
+            ref, state = _of_record(workload)
+        else:
             continue
-        becomes = _becomes(order, view, binding, away=away, epoch=epoch)
-        entry = (view.namespace, view.name, view.state, view.attempt, binding.policy.value)
-        found.append(BoundJob(*entry, becomes))
+        if state.ended:
+            continue
+        becomes = _becomes(order, state, binding, away=away, epoch=epoch)
+        entry = (workload["metadata"]["namespace"], ref, state, binding.attempt)
+        found.append(BoundJob(*entry, binding.policy.value, becomes))
     return sorted(found, key=lambda job: (job.namespace, job.name))
+
+
+def _of_record(workload: Json) -> tuple[str, JobState]:
+    """What a Workload says of a job that was not read."""
+    owner = next(o for o in workload["metadata"]["ownerReferences"] if o.get("controller"))
+    life = records.read_record(workload).life
+    state = JobState.ADMITTED if life.admitted else JobState.OFFERED
+    return f"{owner['kind'].lower()}/{owner['name']}", JobState.LEAVING if life.evicted else state
 
 
 def binding_on(cluster: str, workload: Json) -> Binding | None:
@@ -82,8 +101,8 @@ def binding_on(cluster: str, workload: Json) -> Binding | None:
     return bound if bound and bound.cluster == cluster and not record.finished else None
 
 
-def _becomes(order: Order, view: JobView, bound: Binding, *, away: bool, epoch: int) -> str:
-    started = view.state in (JobState.ADMITTED, JobState.RUNNING, JobState.LEAVING)
+def _becomes(order: Order, state: JobState, bound: Binding, *, away: bool, epoch: int) -> str:
+    started = state in (JobState.ADMITTED, JobState.RUNNING, JobState.LEAVING)
     match order:
         case Order.CORDON | Order.UNCORDON:
             return "stays"

@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from federation.api.names import Label
 from federation.api.record import owner_uid
-from federation.edge.informer import Informer, Select
+from federation.core.facts import BATCH_JOB
+from federation.edge.bundles import Bundles
+from federation.edge.informer import Handler, Informer, Select
 from federation.edge.kube import KubeClient
-from federation.edge.resources import JOBS, WORKLOADS
+from federation.edge.resources import WORKLOADS, resource_of
+from federation.jobs.kinds.kind import JobKind
+from federation.jobs.kinds.registry import KINDS
 from fedq.jobview import JobView, job_view
 
 Json = dict[str, Any]
 Key = tuple[str, str]
+"""Namespace, and NAME of a Job, or KIND/NAME; of a group of pods the name of the group."""
+JOB = KINDS[BATCH_JOB]
 
 LOOK_S = 0.25
 """Seconds between two looks at what the watches brought: people see no more."""
@@ -24,14 +31,27 @@ LOOK_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Jobs to follow: namespace and name → UID. A Job of another UID is another job."""
+    """Jobs to follow, with their UIDs: one of another UID is another job. `kinds` are those of
+    other kinds than batch/v1 Job.
+    """
 
     uids: dict[Key, str]
+    kinds: dict[Key, JobKind] = field(default_factory=dict)
 
     @property
     def namespaces(self) -> list[str]:
         """Namespaces to watch."""
         return sorted({namespace for namespace, _ in self.uids})
+
+    def kind(self, key: Key) -> JobKind:
+        """The kind of a job."""
+        return self.kinds.get(key, JOB)
+
+    def watched(self, namespace: str) -> list[JobKind]:
+        """The kinds to watch in a namespace."""
+        found = {kind.name: kind for kind in map(self.kind, self.uids)}
+        there = {self.kind(key).name for key in self.uids if key[0] == namespace}
+        return [kind for name, kind in found.items() if name in there]
 
 
 class Follower:
@@ -42,49 +62,66 @@ class Follower:
         self.gone: set[Key] = set()
         self._jobs: dict[Key, Json] = {}
         self._workloads: dict[str, Json] = {}
-        self._uids = set(wanted.uids.values())
+        self._keys = {uid: key for key, uid in wanted.uids.items()}
+
+    def _key(self, obj: Json) -> Key | None:
+        """Which of the wanted jobs it is. A group of pods is known by any of them."""
+        pods = obj["spec"].get("pods") or () if "spec" in obj else ()
+        uids = [obj["metadata"]["uid"], *(pod["metadata"]["uid"] for pod in pods)]
+        key = next((self._keys[uid] for uid in uids if uid in self._keys), None)
+        if key is not None:
+            self._keys.setdefault(uids[0], key)
+        return key
 
     def see_job(self, type: str, job: Json) -> None:
-        """A Job as a watch brought it."""
-        meta = job["metadata"]
-        key = (meta["namespace"], meta["name"])
-        if self.wanted.uids.get(key) != meta["uid"]:
+        """An object as a watch brought it."""
+        key = self._key(job)
+        if key is None:
             return
         if type == "DELETED" and not self._ended(key):
             self.gone.add(key)
         if type != "DELETED" or key not in self.gone:
             self._jobs[key] = job
 
-    def jobs_listed(self, namespace: str, items: Sequence[Json]) -> None:
-        """A full listing of one namespace: what is not in it is gone."""
-        present = {item["metadata"]["uid"] for item in items}
-        for key, uid in self.wanted.uids.items():
-            if key[0] == namespace and uid not in present and not self._ended(key):
+    def jobs_listed(self, namespace: str, items: Sequence[Json], kind: JobKind = JOB) -> None:
+        """A full listing of one kind and namespace: what is not in it is gone."""
+        present = set(map(self._key, items))
+        for key in self.wanted.uids:
+            mine = key[0] == namespace and self.wanted.kind(key).name == kind.name
+            if mine and key not in present and not self._ended(key):
                 self.gone.add(key)
         for item in items:
             self.see_job("ADDED", item)
 
     def see_workload(self, type: str, workload: Json) -> None:
         """A Workload as a watch brought it."""
-        uid = owner_uid(workload)
-        if uid in self._uids and type != "DELETED":
-            self._workloads[uid] = workload
+        if type != "DELETED":
+            self._workloads[owner_uid(workload)] = workload
 
     def _ended(self, key: Key) -> bool:
         job = self._jobs.get(key)
-        return job is not None and job_view(job, None).state.ended
+        return job is not None and bool(self.wanted.kind(key).finished(job))
+
+    def _view(self, key: Key) -> JobView:
+        job = self._jobs[key]
+        workload = self._workloads.get(job["metadata"]["uid"])
+        return job_view(job, workload, self.wanted.kind(key))
 
     @property
     def views(self) -> list[JobView]:
         """The jobs as they are, in the order in which they were asked for."""
-        found = ((self._jobs.get(key), uid) for key, uid in self.wanted.uids.items())
-        return [job_view(job, self._workloads.get(uid)) for job, uid in found if job]
+        return [self._view(key) for key in self.wanted.uids if key in self._jobs]
+
+    @property
+    def left(self) -> list[JobView]:
+        """Those that have neither ended nor gone."""
+        keys = [key for key in self._jobs if key not in self.gone and not self._ended(key)]
+        return [self._view(key) for key in keys]
 
     @property
     def done(self) -> bool:
         """Whether every job has ended or is gone."""
-        ended = {view.key for view in self.views if view.state.ended}
-        return not self.wanted.uids.keys() - ended - self.gone
+        return all(key in self.gone or self._ended(key) for key in self.wanted.uids)
 
 
 class _Handler:
@@ -108,11 +145,15 @@ def _informers(client: KubeClient, follower: Follower) -> Iterable[Informer]:
             follower.see_workload("ADDED", item)
 
     for namespace in follower.wanted.namespaces:
-        select = Select(namespace)
-        jobs = _Handler(partial(follower.jobs_listed, namespace), follower.see_job)
-        yield Informer(client, JOBS, jobs, select=select)
+        for kind in follower.wanted.watched(namespace):
+            listed = partial(follower.jobs_listed, namespace, kind=kind)
+            jobs: Handler = _Handler(listed, follower.see_job)
+            queued = "" if kind.name == BATCH_JOB else Label.QUEUE_NAME.value
+            if kind.bundled:
+                jobs = Bundles(jobs, partial=True)
+            yield Informer(client, resource_of(kind), jobs, select=Select(namespace, queued))
         workloads = _Handler(see_all, follower.see_workload)
-        yield Informer(client, WORKLOADS, workloads, select=select)
+        yield Informer(client, WORKLOADS, workloads, select=Select(namespace))
 
 
 @asynccontextmanager

@@ -12,14 +12,17 @@ from federation.api import record as records
 from federation.api.convert import to_local_queue
 from federation.core.cycle import Requeue
 from federation.core.devices.host.board import demands_of
+from federation.core.facts import BATCH_JOB
 from federation.core.quantity import QuantityError, add, format_quantity, scale
 from federation.core.reasons import Reason
 from federation.core.types import LocalQueue
-from federation.edge.resources import JOBS, LOCAL_QUEUES, WORKLOADS
-from federation.jobs import batch_job
+from federation.edge.resources import LOCAL_QUEUES, WORKLOADS
+from federation.jobs.kinds.pod_groups import group_of
 from fedq import cardwhy, reading
 from fedq.connect import Cluster
 from fedq.jobview import JobState, JobView, job_view, job_views, open_checks
+from fedq.objects import all_objects, find
+from fedq.refs import Found
 from fedq.rig.rig import Rig
 from fedq.stack import Stack
 from fedq.story import Facts
@@ -31,16 +34,19 @@ PATIENCE_S = 10.0
 
 
 async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
-    """All facts about one Job. Raises CommandError when it does not exist."""
+    """All facts about one job. Raises CommandError when it does not exist."""
     client = cluster.client
-    job = await reading.find(client, JOBS, name, namespace)
+    job = await find(client, name, namespace)
     jobs, workloads, doors, queues = await asyncio.gather(
-        client.list(JOBS), client.list(WORKLOADS), client.list(LOCAL_QUEUES), reading.queues(client)
+        all_objects(client, None),
+        client.list(WORKLOADS),
+        client.list(LOCAL_QUEUES),
+        reading.queues(client),
     )
-    uid = job["metadata"]["uid"]
+    uid = job.uid
     workload = next((w for w in workloads.items if records.owner_uid(w) == uid), None)
-    view = job_view(job, workload)
-    views = job_views(jobs.items, workloads.items)
+    view = job_view(job.body, workload, job.kind)
+    views = job_views(jobs, workloads.items)
     local = {q.namespace + "/" + q.name: q for q in map(to_local_queue, doors.items)}
     door = local.get(f"{namespace}/{view.queue}")
     queue = next((q for q in queues if door and q.name == door.cluster_queue), None)
@@ -58,6 +64,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         shares=_shares(job),
         holds=[] if view.state.ended else _holds(workload),
         pods=_pods(job),
+        incomplete=_incomplete(job, view),
         queue_problem=_queue_problem(view, door, queue is not None),
         queue=queue,
         ahead=line.index(uid) if uid in line else 0,
@@ -79,7 +86,7 @@ def _trouble(workload: Json | None, view: JobView) -> str:
     return str(fedq.get("pods") or "") if view.cluster else ""
 
 
-async def _cards(cluster: Cluster, job: Json, view: JobView, why: Json, *, on_worker: bool) -> str:
+async def _cards(cluster: Cluster, job: Found, view: JobView, why: Json, *, on_worker: bool) -> str:
     """What is to be said of cards, if that is what it waits for."""
     if on_worker and view.reason == Reason.WAITING_FOR_CARDS:
         return await cardwhy.here(cluster.client, job, view.queue)
@@ -116,19 +123,19 @@ def _why(workload: Json | None) -> Json:
     return (status.get("fedq") or {}).get("waiting") or {}
 
 
-def _requests(job: Json) -> dict[str, str]:
+def _requests(job: Found) -> dict[str, str]:
     total: dict[str, int] = {}
     try:
-        for pods in batch_job.pod_sets(job):
+        for pods in job.kind.pod_sets(job.body):
             total = add(total, scale(pods.requests, pods.count))
     except QuantityError:
         return {}
     return {name: format_quantity(name, amount) for name, amount in sorted(total.items())}
 
 
-def _shares(job: Json) -> list[str]:
+def _shares(job: Found) -> list[str]:
     try:
-        wants = [pods.cards for pods in batch_job.pod_sets(job) if pods.cards]
+        wants = [pods.cards for pods in job.kind.pod_sets(job.body) if pods.cards]
     except QuantityError:
         return []
     return [
@@ -147,10 +154,26 @@ def _holds(workload: Json | None) -> list[str]:
     ]
 
 
-def _pods(job: Json) -> dict[str, int]:
-    spec, status = job["spec"], job.get("status") or {}
-    counts = {name: status.get(name, 0) for name in ("ready", "active", "succeeded", "failed")}
-    return {**counts, "wanted": spec.get("parallelism", 1)}
+def _pods(job: Found) -> dict[str, int]:
+    """Those of other kinds are only counted where each shows its state: pods."""
+    if job.kind.name == BATCH_JOB:
+        spec, status = job.body["spec"], job.body.get("status") or {}
+        names = ("ready", "active", "succeeded", "failed")
+        return {**{n: status.get(n, 0) for n in names}, "wanted": spec.get("parallelism", 1)}
+    counts = {"wanted": sum(role.count for role in job.kind.roles(job.body))}
+    if not job.kind.bundled:
+        return counts
+    told = [(pod.get("status") or {}).get("phase") for pod in job.body["spec"]["pods"]]
+    ended = {"succeeded": told.count("Succeeded"), "failed": told.count("Failed")}
+    return {**counts, **ended, "ready": job.kind.running(job.body).ready}
+
+
+def _incomplete(job: Found, view: JobView) -> str:
+    """Groups are queued when all of their pods are there."""
+    if not job.kind.bundled or view.state is not JobState.NEW:
+        return ""
+    whole = group_of(job.body).total == len(job.body["spec"]["pods"])
+    return "" if whole else job.kind.problem(job.body)
 
 
 def _queue_problem(view: JobView, door: LocalQueue | None, found: bool) -> str:

@@ -1,4 +1,4 @@
-"""A job as people see it, from its Job and its Workload. Pure."""
+"""A job as people see it, from its object and its Workload. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from enum import StrEnum
 from typing import Any
 
 from federation.api import record as records
+from federation.api.kinds.paths import mapping, total
 from federation.api.names import ConditionType, Label
 from federation.core.checks import CheckState
+from federation.core.facts import BATCH_JOB
 from federation.jobs import batch_job
+from federation.jobs.kinds.generic import GenericKind
+from federation.jobs.kinds.kind import JobKind
+from federation.jobs.kinds.registry import KINDS
+from fedq.refs import Found, shown
 
 Json = dict[str, Any]
 
@@ -60,19 +66,33 @@ class JobView:
     reason: str
     message: str
     uid: str
+    kind: str = batch_job.KIND
+    api_version: str = batch_job.API_VERSION
+
+    @property
+    def ref(self) -> str:
+        """What people write for it: NAME of a batch/v1 Job, else KIND/NAME."""
+        kind = KINDS.find(self.api_version, self.kind)
+        return shown(kind, self.name) if kind else f"{self.kind.lower()}/{self.name}"
+
+    @property
+    def title(self) -> str:
+        """How sentences name it."""
+        what = "" if self.ref == self.name else f"{self.kind} "
+        return f"{what}{self.namespace}/{self.name}"
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name."""
-        return self.namespace, self.name
+        """Namespace, and what names it there."""
+        return self.namespace, self.ref
 
 
-def job_view(job: Json, workload: Json | None) -> JobView:
-    """The view of one Job and its Workload, if it has one."""
+def job_view(job: Json, workload: Json | None, kind: JobKind = KINDS[BATCH_JOB]) -> JobView:
+    """The view of one object and its Workload, if it has one."""
     meta = job["metadata"]
     record = records.read_record(workload) if workload else None
-    state = _state(job, workload)
-    reason, message, moment = _latest(job, workload, state)
+    state = _state(job, workload, kind)
+    reason, message, moment = _latest(job, workload, state, kind)
     fedq = ((workload or {}).get("status") or {}).get("fedq") or {}
     shows_cluster = state not in (JobState.PENDING, JobState.HELD)
     return JobView(
@@ -88,19 +108,32 @@ def job_view(job: Json, workload: Json | None) -> JobView:
         reason=reason,
         message=message,
         uid=meta["uid"],
+        kind=kind.kind,
+        api_version=kind.api_version,
     )
 
 
-def job_views(jobs: Iterable[Json], workloads: Iterable[Json]) -> list[JobView]:
-    """Views of Jobs, each with its Workload, by namespace and name."""
+def job_views(found: Iterable[Found], workloads: Iterable[Json]) -> list[JobView]:
+    """Views of objects, each with its Workload, by namespace and name: Jobs come first."""
     by_owner = {records.owner_uid(item): item for item in workloads}
-    views = [job_view(job, by_owner.get(job["metadata"]["uid"])) for job in jobs]
-    return sorted(views, key=lambda view: view.key)
+    views = [job_view(one.body, by_owner.get(one.uid), one.kind) for one in found]
+    return sorted(views, key=lambda view: (view.namespace, "/" in view.ref, view.ref))
 
 
-def _state(job: Json, workload: Json | None) -> JobState:
-    status = job.get("status") or {}
-    if ended := batch_job.finished(status):
+def ready(kind: JobKind, obj: Json) -> bool:
+    """Whether pods of an object of the management cluster are ready, as far as it shows. The
+    controllers of some kinds keep the status there, so that it shows nothing: they count as ready.
+    """
+    if kind.bundled or not isinstance(kind, GenericKind) or kind.row.managed_by:
+        return bool(kind.running(obj).ready)
+    if kind.row.gated:
+        return True
+    told = [total(obj, path) for path in kind.row.active]
+    return any(told) if told else bool(mapping(obj, ("status",)))
+
+
+def _state(job: Json, workload: Json | None, kind: JobKind) -> JobState:
+    if ended := kind.finished(job):
         return JobState(ended)
     if "deletionTimestamp" in job["metadata"]:
         return JobState.DELETING
@@ -112,7 +145,7 @@ def _state(job: Json, workload: Json | None) -> JobState:
     if placed and record.life.evicted:
         return JobState.LEAVING
     if placed and record.life.admitted:
-        return JobState.RUNNING if status.get("ready") else JobState.ADMITTED
+        return JobState.RUNNING if ready(kind, job) else JobState.ADMITTED
     if record.binding:
         return JobState.CHECKING if open_checks(workload) else JobState.OFFERED
     if placed:
@@ -146,10 +179,15 @@ _TELLING = {
 """The Workload's condition that says most about a state."""
 
 
-def _latest(job: Json, workload: Json | None, state: JobState) -> tuple[str, str, str]:
+def _latest(
+    job: Json, workload: Json | None, state: JobState, kind: JobKind
+) -> tuple[str, str, str]:
     """Reason, message and time of the condition that tells of the state; empty if there is none."""
     found: Mapping[str, Any] | None = None
-    if state.ended:
+    if state.ended and kind.name != BATCH_JOB:  # of each kind in its own way, there in ours
+        status = (workload or {}).get("status") or {}
+        found = records.find(status, ConditionType.FINISHED)
+    elif state.ended:
         conditions = (job.get("status") or {}).get("conditions") or ()
         found = next((c for c in conditions if c["type"] == state.value), None)
     elif state in _TELLING and workload is not None:

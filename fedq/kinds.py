@@ -7,9 +7,15 @@ import difflib
 from federation.api.registry import KINDS, REGISTRY
 from federation.edge import resources as r
 from federation.edge.resources import Resource
+from federation.jobs.kinds.kind import JobKind
+from fedq.refs import known_kinds
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
+"""No kind of job: its pods are."""
 
 BUILT_IN: dict[str, Resource] = {
     "Job": r.JOBS,
+    "Deployment": DEPLOYMENTS,
     "Namespace": r.NAMESPACES,
     "ConfigMap": r.CONFIGMAPS,
     "Secret": r.SECRETS,
@@ -28,14 +34,24 @@ def resource_of(api_version: str, kind: str) -> Resource | str:
     known = REGISTRY.get((group, version, kind))
     if known is not None:
         return Resource(known.group, known.versions[0], known.plural, known.scope == "Namespaced")
-    return _complaint(api_version, kind)
+    job = job_kind(api_version, kind)
+    return r.resource_of(job) if job is not None else _complaint(api_version, kind)
+
+
+def job_kind(api_version: str, kind: str) -> JobKind | None:
+    """The kind of job that it is; None if it is none."""
+    return known_kinds().find(api_version, kind)
 
 
 def served() -> dict[str, tuple[str, ...]]:
     """Kind → apiVersions that are accepted."""
     own = {k.name: tuple(f"{k.group}/{v}" for v in k.versions) for k in KINDS}
     others = {k: (f"{x.group}/{x.version}".lstrip("/"),) for k, x in BUILT_IN.items()}
-    return {**others, **own}
+    found = {**others, **own}
+    for kind in known_kinds():
+        before = found.get(kind.kind, ())
+        found[kind.kind] = tuple(dict.fromkeys((*before, kind.api_version)))
+    return found
 
 
 def _complaint(api_version: str, kind: str) -> str:

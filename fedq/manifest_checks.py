@@ -14,8 +14,11 @@ from federation.api.names import JOB_CONTROLLER, Label
 from federation.api.problems import Problem, problems, unknown_fields
 from federation.api.registry import KINDS, REGISTRY
 from federation.api.spelling import normalize, without_nulls
+from federation.core.facts import BATCH_JOB
 from federation.core.quantity import QuantityError
 from federation.jobs import batch_job
+from fedq.kind_checks import check_kind, queue_of, unqueued
+from fedq.kinds import job_kind
 
 Json = dict[str, Any]
 Found = tuple[list[str], list[str]]
@@ -39,8 +42,11 @@ def check_name(meta: Json) -> list[str]:
 
 def check_fields(body: Json) -> Found:
     """Problems and warnings of the rest."""
-    if body["kind"] == "Job":
-        return check_job(body)
+    kind = job_kind(body["apiVersion"], body["kind"])
+    if kind is not None:
+        return check_job(body) if kind.name == BATCH_JOB else check_kind(kind, body)
+    if body["kind"] == "Deployment" and not queue_of(body):
+        return [], [unqueued(body)]
     return check_model(body) if body["kind"] in _OURS else ([], [])
 
 

@@ -5,7 +5,7 @@ Every problem of a file is told at once, each with file and line; nothing is gue
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,25 +15,37 @@ import typer
 from federation.api.spelling import normalize
 from federation.edge.documents import Document, documents
 from federation.edge.resources import Resource
+from federation.jobs.kinds.kind import JobKind
+from federation.jobs.kinds.pod_groups import group_of
 from fedq.errors import BAD_INPUT, CommandError
-from fedq.kinds import resource_of
+from fedq.kind_checks import check_group, held, queue_of
+from fedq.kinds import DEPLOYMENTS, job_kind, resource_of
 from fedq.manifest_checks import check_fields, check_name
+from fedq.refs import word
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object to create. `where` is file:line of its document."""
+    """One object to create. `where` is file:line of its document, `kind` that of a job; None of
+    anything else.
+    """
 
     body: Json
     resource: Resource
     where: str
+    kind: JobKind | None = None
 
     @property
     def is_job(self) -> bool:
-        """Whether it is a batch/v1 Job."""
-        return bool(self.body["kind"] == "Job")
+        """Whether it is a job of some kind, or makes pods that are."""
+        return self.kind is not None or self.resource == DEPLOYMENTS
+
+    @property
+    def word(self) -> str:
+        """Its kind as kubectl takes it."""
+        return word(self.kind) if self.kind else str(self.body["kind"]).lower()
 
     @property
     def namespace(self) -> str:
@@ -48,7 +60,7 @@ class Manifest:
 
     def __str__(self) -> str:
         prefix = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.body['kind'].lower()} {prefix}{self.name}"
+        return f"{self.word} {prefix}{self.name}"
 
 
 @dataclass(slots=True)
@@ -84,13 +96,41 @@ def read(text: str, source: str, namespace: str, default: str) -> Reading:
         _take(document.body, f"{source}:{document.line}", (namespace, default), reading)
     seen: dict[tuple[str, str, str], str] = {}
     for manifest in reading.manifests:
-        key = (manifest.body["kind"], manifest.namespace, manifest.name)
+        key = (str(manifest.resource), manifest.namespace, manifest.name)
         if manifest.body["metadata"].get("name") and key in seen:
             reading.problems.append(f"{manifest.where}: {manifest} is in {seen[key]} already")
         seen[key] = manifest.where
+    _take_groups(reading)
     if not reading.manifests and not reading.problems:
         reading.problems.append(f"{source}: it holds no object")
     return reading
+
+
+def pod_groups(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
+    """The queued pods among them, by group. Those whose names are to be generated are alone."""
+    groups: dict[object, list[Manifest]] = {}
+    for one in manifests:
+        if one.kind is not None and one.kind.bundled and queue_of(one.body):
+            meta = {"name": one.where, **one.body["metadata"]}
+            groups.setdefault(group_of({**one.body, "metadata": meta})[:2], []).append(one)
+    return list(groups.values())
+
+
+def _take_groups(reading: Reading) -> None:
+    for group in pod_groups(reading.manifests):
+        kind, where = group[0].kind, group[0].where
+        if kind is None or (len(group) == 1 and _single(group[0])):
+            continue
+        problem, warning = check_group(kind, [one.body for one in group])
+        reading.problems += [f"{where}: {problem}"] if problem else []
+        reading.warnings += [f"{where}: {warning}"] if warning else []
+
+
+def _single(manifest: Manifest) -> bool:
+    return (
+        group_of({**manifest.body, "metadata": {"name": "x", **manifest.body["metadata"]}}).total
+        == 1
+    )
 
 
 def _documents(text: str, source: str, reading: Reading) -> Iterator[Document]:
@@ -134,4 +174,5 @@ def _take(document: Any, where: str, namespaces: tuple[str, str], reading: Readi
     reading.problems += [f"{where}: {problem}" for problem in (*problems, *more)]
     reading.warnings += [f"{where}: {warning}" for warning in warnings]
     if not problems and not more:
-        reading.manifests.append(Manifest(body, found, where))
+        kind = job_kind(body["apiVersion"], body["kind"])
+        reading.manifests.append(Manifest(held(kind, body), found, where, kind))

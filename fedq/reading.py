@@ -11,7 +11,6 @@ from federation.edge.errors import Forbidden, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
     CLUSTER_QUEUES,
-    JOBS,
     LEASES,
     MULTIKUEUE_CLUSTERS,
     WORKER_REPORTS,
@@ -21,17 +20,18 @@ from federation.edge.resources import (
 from fedq.clusterview import ClusterView, cluster_views
 from fedq.errors import FAILED, CommandError
 from fedq.jobview import JobView, job_views
+from fedq.objects import all_objects
 from fedq.queueview import QueueView, queue_view
 
 Json = dict[str, Any]
 
 
 async def jobs(client: KubeClient, namespace: str | None) -> list[JobView]:
-    """The Jobs of one namespace, or of all (None)."""
+    """The jobs of one namespace, or of all (None)."""
     found, workloads = await asyncio.gather(
-        client.list(JOBS, namespace), client.list(WORKLOADS, namespace)
+        all_objects(client, namespace), client.list(WORKLOADS, namespace)
     )
-    return job_views(found.items, workloads.items)
+    return job_views(found, workloads.items)
 
 
 async def queues(client: KubeClient) -> list[QueueView]:

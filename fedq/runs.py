@@ -19,13 +19,16 @@ from pydantic_core import from_json
 
 from federation.api.multikueue import MultiKueueCluster
 from federation.api.names import FEDQ_NAMESPACE, KUBECONFIG_KEY, KUEUE_NAMESPACE
-from federation.edge.errors import Forbidden, NotFound
+from federation.core.facts import BATCH_JOB
+from federation.edge.errors import ApiError, Forbidden, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint, parse_untrusted
 from federation.edge.resources import MULTIKUEUE_CLUSTERS, SECRETS
-from federation.edge.run_reader import LogOptions, Run, RunMissing, RunReader, find_run
+from federation.edge.run_reader import JOB, LogOptions, Run, RunMissing, RunReader, find_run
 from fedq.connect import Cluster
-from fedq.errors import CommandError
+from fedq.errors import BAD_INPUT, CommandError
+from fedq.objects import find
+from fedq.refs import read_ref
 
 Json = dict[str, Any]
 
@@ -61,7 +64,9 @@ class ManagerReader:
     def __init__(self, client: KubeClient, run: Run) -> None:
         self._client, self.run = client, run
         space, name = quote(run.namespace, safe=""), quote(run.name, safe="")
-        self._base = f"/v1/namespaces/{space}/jobs/{name}"
+        of_kind = f"kinds/{quote(run.kind.name, safe='')}"
+        kind = "jobs" if run.kind.name == BATCH_JOB else of_kind
+        self._base = f"/v1/namespaces/{space}/{kind}/{name}"
 
     async def _items(self, page: str) -> list[Json]:
         try:
@@ -99,18 +104,37 @@ def open_worker(endpoint: Endpoint) -> KubeClient:
 async def reader(
     cluster: Cluster, endpoint: Endpoint, namespace: str, name: str, manager: Manager
 ) -> AsyncIterator[Reader]:
-    """Whatever way there is to read a job's run. `endpoint` is that of the management cluster.
-    Raises CommandError, and RunMissing if there is nothing to read.
+    """Whatever way there is to read the run of a job: NAME or KIND/NAME. `endpoint` is that of the
+    management cluster. Raises CommandError, and RunMissing if there is nothing to read.
     """
     if manager.url:
         async with open_worker(_manager_endpoint(manager, endpoint)) as client:
-            yield ManagerReader(client, Run(namespace, name, "", "", 0))
+            yield ManagerReader(client, await _named(cluster.client, namespace, name))
         return
-    run = await find_run(cluster.client, namespace, name)
+    found = await find(cluster.client, name, namespace)
+    run = await find_run(cluster.client, namespace, found.body["metadata"]["name"], found.kind)
     kubeconfig = await _kubeconfig(cluster.client, run)
     async with open_worker(parse_untrusted(kubeconfig, run.cluster)) as client:
         client.halted = lambda: "logs and events are only read"
         yield RunReader(client, run)
+
+
+async def _named(client: KubeClient, namespace: str, text: str) -> Run:
+    """What the manager is to be asked for, which may be all that the person may do here: a name
+    alone is a Job's where nothing else can be found.
+    """
+    ref = read_ref(text)
+    if ref.kind is None:
+        try:
+            found = await find(client, text, namespace)
+        except CommandError as error:
+            if error.code == BAD_INPUT:  # there are several
+                raise
+        except ApiError:
+            pass
+        else:
+            return Run(namespace, found.body["metadata"]["name"], "", "", 0, kind=found.kind)
+    return Run(namespace, ref.name, "", "", 0, kind=ref.kind or JOB)
 
 
 def _manager_endpoint(manager: Manager, home: Endpoint) -> Endpoint:

@@ -6,7 +6,7 @@ the same when it has everything that the manifest says, whatever else it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from federation.core.quantity import QuantityError, parse_quantity
@@ -20,9 +20,13 @@ _OTHERS_WRITE: dict[str, set[tuple[str, ...]]] = {
 _SKIPPED = {"apiVersion", "kind", "metadata", "status"}
 
 
-def differences(wanted: Json, actual: Json) -> list[str]:
+def differences(
+    wanted: Json, actual: Json, others_write: Iterable[tuple[str, ...]] = ()
+) -> list[str]:
     """Each field that differs, as `path: is X, the file says Y`; labels count, annotations not."""
-    skipped = _OTHERS_WRITE.get(wanted["kind"], set())
+    skipped = _OTHERS_WRITE.get(wanted["kind"], set()) | set(others_write)
+    if wanted["kind"] == "Pod":
+        actual = {**actual, "spec": _without_added(wanted["spec"], actual["spec"])}
     found = []
     labels = wanted["metadata"].get("labels") or {}
     has = actual["metadata"].get("labels") or {}
@@ -31,6 +35,23 @@ def differences(wanted: Json, actual: Json) -> list[str]:
         if key not in _SKIPPED:
             found += [*_compare((key,), value, actual.get(key), skipped)]
     return found
+
+
+def _without_added(wanted: Json, actual: Json) -> Json:
+    """A pod's spec without what the API server adds to every pod: at the ends of its lists."""
+    made: Json = dict(actual)
+    for key, value in wanted.items():
+        has = actual.get(key)
+        if isinstance(value, list) and isinstance(has, list):
+            pairs = zip(value, has, strict=False)
+            made[key] = [_without_added(w, h) if _both(w, h) else h for w, h in pairs]
+            if len(has) < len(value) or key.endswith("ontainers"):
+                made[key] += has[len(made[key]) :]
+    return made
+
+
+def _both(left: Any, right: Any) -> bool:
+    return isinstance(left, dict) and isinstance(right, dict)
 
 
 def _compare(

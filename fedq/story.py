@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from federation.api.names import Label
+from federation.api.names import Annotation, Label
 from federation.core.bound import ANSWER_S
 from federation.core.quantity import format_quantity, parse_quantity
 from fedq.clusterview import ClusterView
@@ -24,7 +24,9 @@ class Facts:
         requests: what all pods together ask for, by resource, as texts.
         shares: what each container asks of cards, as texts.
         holds: quota held, as `flavor/resource amount` texts.
-        pods: ready, active, succeeded, failed and wanted pods of the Job.
+        pods: ready, active, succeeded, failed and wanted pods of a Job; of other kinds `wanted`,
+            and of pods what has become of them.
+        incomplete: why a group of pods is no job yet; empty if it is one.
         queue_problem: why its LocalQueue leads nowhere; empty if it leads to `queue`.
         ahead: waiting workloads of the same ClusterQueue that come before it.
         waiting: all that wait there, this one included.
@@ -44,6 +46,7 @@ class Facts:
     shares: Sequence[str] = ()
     holds: Sequence[str] = ()
     pods: Mapping[str, int] = field(default_factory=dict)
+    incomplete: str = ""
     queue_problem: str = ""
     queue: QueueView | None = None
     ahead: int = 0
@@ -82,7 +85,7 @@ def _for(facts: Facts) -> str:
 
 
 def _name(facts: Facts) -> str:
-    return f"{facts.view.namespace}/{facts.view.name}"
+    return facts.view.title
 
 
 def _where(facts: Facts) -> str:
@@ -99,6 +102,11 @@ def _not_queued(facts: Facts) -> Story:
 
 
 def _new(facts: Facts) -> Story:
+    if facts.incomplete:
+        return Story(
+            f"{_name(facts)} is not queued: {facts.incomplete}.",
+            f"Create the pods that are missing, or correct {Annotation.POD_GROUP_TOTAL_COUNT}.",
+        )
     text = f"{_name(facts)} was submitted {_for(facts)} ago and the manager has made no Workload"
     text += " for it yet."
     if facts.queue_problem:
@@ -229,7 +237,7 @@ def _offered(facts: Facts) -> Story:
 
 def _admitted(facts: Facts) -> Story:
     text = f"{_name(facts)} is admitted on {_where(facts)} for {_for(facts)}, {_holds(facts)};"
-    name, there = facts.view.name, f" on {facts.view.cluster}" if facts.view.cluster else ""
+    name, there = facts.view.ref, f" on {facts.view.cluster}" if facts.view.cluster else ""
     return Story(
         f"{text} no pod is ready yet.{_trouble(facts)}{_cluster_trouble(facts)}",
         f"Its pods{there} say more: `fedq events {name}`, `fedq logs {name}`.",
@@ -242,14 +250,16 @@ def _trouble(facts: Facts) -> str:
 
 def _running(facts: Facts) -> Story:
     pods = facts.pods
-    text = (
-        f"{_name(facts)} runs on {_where(facts)} for {_for(facts)}: {pods.get('ready', 0)} of"
-        f" {pods.get('wanted', 0)} pods ready, {pods.get('succeeded', 0)} succeeded,"
-        f" {pods.get('failed', 0)} failed; {_holds(facts)}."
-    )
-    text += f" {facts.lacks.rstrip('. ')}." if facts.lacks else ""
+    told = f"{pods.get('wanted', 0)} pods were asked for"
+    if "ready" in pods:
+        told = (
+            f"{pods['ready']} of {pods.get('wanted', 0)} pods ready, {pods.get('succeeded', 0)}"
+            f" succeeded, {pods.get('failed', 0)} failed"
+        )
+    text = f"{_name(facts)} runs on {_where(facts)} for {_for(facts)}: {told}; {_holds(facts)}."
     advice = "It waits for nothing but its own pods."
     if facts.lacks:
+        text += f" {facts.lacks.rstrip('. ')}."
         advice = "It goes on as it is. Its other pods start when there is room for them there."
     return Story(text + _trouble(facts) + _cluster_trouble(facts), advice)
 
@@ -277,9 +287,10 @@ def _held(facts: Facts) -> Story:
     why = "its Workload is not active"
     if view.reason == "Deactivated":  # the manager has said why
         why = view.message.partition(": unsuspend the Job")[0].rstrip(". ")
+    unsuspend = "Unsuspend the Job, or s" if view.ref == view.name else "S"
     return Story(
         f"{_name(facts)} is held for {_for(facts)}: {why}; it holds no quota.",
-        "Unsuspend the Job, or set spec.active of its Workload to true, to queue it again.",
+        f"{unsuspend}et spec.active of its Workload to true, to queue it again.",
     )
 
 

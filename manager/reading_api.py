@@ -9,6 +9,10 @@ and nothing but what belongs to that Job. Answers that are errors are Kubernetes
     GET /v1/namespaces/NS/jobs/NAME/pods
     GET /v1/namespaces/NS/jobs/NAME/events
     GET /v1/namespaces/NS/jobs/NAME/log?pod=POD&container=…&follow=true&previous=true&tailLines=…
+
+Of other kinds than batch/v1 Job, whose names are Kind.version.group:
+
+    GET /v1/namespaces/NS/kinds/KIND/NAME/pods (…)
 """
 
 from __future__ import annotations
@@ -40,11 +44,14 @@ from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import ACCESS_REVIEWS, TOKEN_REVIEWS
 from federation.edge.run_reader import (
     DEFAULT_CONTAINER,
+    JOB,
     LogOptions,
     RunMissing,
     RunReader,
     find_run,
 )
+from federation.jobs.kinds.kind import JobKind, Kinds
+from federation.jobs.kinds.registry import KINDS
 
 log = structlog.get_logger(__name__)
 
@@ -70,11 +77,12 @@ class Person:
 @dataclass(frozen=True, slots=True)
 class Leader:
     """What a manager that leads reads with: its client, and the kubeconfig of a cluster by name
-    (None if there is none).
+    (None if there is none); `kinds` are those that it federates.
     """
 
     client: KubeClient
     kubeconfig: Callable[[str], bytes | None]
+    kinds: Kinds = KINDS
 
 
 class Reading:
@@ -92,10 +100,14 @@ class Reading:
 
     def app(self) -> Starlette:
         """The application to serve."""
-        base = "/v1/namespaces/{namespace}/jobs/{name}"
+        bases = ("jobs/{name}", "kinds/{kind}/{name}")
         pages = {"pods": self._pods, "events": self._events, "log": self._log}
         return Starlette(
-            routes=[Route(f"{base}/{page}", self._page(do)) for page, do in pages.items()]
+            routes=[
+                Route(f"/v1/namespaces/{{namespace}}/{base}/{page}", self._page(do))
+                for base in bases
+                for page, do in pages.items()
+            ]
         )
 
     def _page(
@@ -173,14 +185,31 @@ class Reading:
         stack.enter_context(self._counted_of(person.user))
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         await _may_read(leader.client, person, namespace, what)
-        run = await find_run(leader.client, namespace, name)
+        kind = _kind(leader, request.path_params.get("kind", JOB.name))
+        run = await find_run(leader.client, namespace, name, kind)
         kubeconfig = leader.kubeconfig(run.cluster)
         if kubeconfig is None:
             raise Unreachable(f"there is no connection to cluster {run.cluster}")
         client = await stack.enter_async_context(self._connect(kubeconfig, run.cluster))
         client.halted = lambda: "logs and events are only read"
-        log.info("run.read", user=person.user, job=f"{namespace}/{name}", what="/".join(what))
+        log.info(
+            "run.read",
+            user=person.user,
+            job=f"{namespace}/{name}",
+            kind=kind.name,
+            what="/".join(what),
+        )
         return RunReader(client, run)
+
+
+def _kind(leader: Leader, name: str) -> JobKind:
+    """Raises NotFound for one that this manager does not federate."""
+    try:
+        return leader.kinds[name]
+    except KeyError:
+        raise NotFound(
+            f"this manager knows no kind {name[:253]!r}", status=404, reason="NotFound"
+        ) from None
 
 
 class _Log(StreamingResponse):

@@ -175,7 +175,7 @@ class Replica:
         manager = self._manager
         if manager is None or self._halted():
             return None
-        return Leader(manager.client, manager.clusters.kubeconfig)
+        return Leader(manager.client, manager.clusters.kubeconfig, self._kinds)
 
     async def waiting(self, queue: str) -> list[str]:
         """See Manager.waiting. Raises IndexUnavailable on a standby, too."""

@@ -29,7 +29,7 @@ _K, _Q = "unit/jobs/kinds/test_", "unit/manager/test_automated_quotas.py::"
 ONE_OFFER = "a job is offered to one cluster at a time: there are no losers"
 NO_GATES = "the preemption plan is made once, for one cluster, so no gates are needed"
 RAY = "a RayCluster does not grow where it runs: more workers restart it; no autoscaling in it"
-ONE_RECORD = "the Workload itself grows and shrinks; there is no second slice (decision 58)"
+ONE_RECORD = "the Workload itself grows and shrinks; there is no second slice (decision 59)"
 
 CHECKLIST: tuple[Item, ...] = (
     # Workloads

@@ -11,11 +11,14 @@ from contextlib import suppress
 from typing import Any
 
 from federation.api.names import Label, Mirror
+from federation.core.facts import BATCH_JOB
+from federation.edge.bundles import Bundles
 from federation.edge.errors import AlreadyExists, Conflict, NotFound
+from federation.edge.informer import Calls
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json, resource_of
 from federation.jobs.kinds.kind import JobKind
-from federation.jobs.kinds.pod_groups import bundle, copied, group_of
+from federation.jobs.kinds.pod_groups import bundle, copied, group_of, own_job
 
 
 class Objects:
@@ -177,6 +180,49 @@ class Groups(Objects):
 def objects(client: KubeClient, kind: JobKind) -> Objects:
     """Those of a kind."""
     return Groups(client, kind) if kind.bundled else Objects(client, kind)
+
+
+async def listed(client: KubeClient, kind: JobKind, namespace: str | None) -> list[Json]:
+    """All batch/v1 Jobs of a namespace, or of all (None); of other kinds those that name a queue.
+    Groups of pods are bundles, also those of which pods are missing.
+    """
+    queued = "" if kind.name == BATCH_JOB else Label.QUEUE_NAME.value
+    page = await client.list(resource_of(kind), namespace, label_selector=queued)
+    typed = {"apiVersion": kind.api_version, "kind": kind.kind}
+    items = [{**item, **typed} for item in page.items]
+    return grouped(items) if kind.bundled else items
+
+
+def grouped(pods: list[Json]) -> list[Json]:
+    """Pods that are jobs of their own as bundles."""
+    found: list[Json] = []
+    taking = Calls(lambda items, version: found.extend(items), lambda obj: None, lambda obj: None)
+    Bundles(taking, partial=True).on_list(pods, "")
+    return found
+
+
+async def named(client: KubeClient, kind: JobKind, name: str, namespace: str) -> Json:
+    """One object. A group of pods is known by the name of any of its pods, and by its own. Raises
+    NotFound, also for a pod that is part of something that is queued as a whole.
+    """
+    if not kind.bundled:
+        return await client.get(resource_of(kind), name, namespace)
+    for found in await listed(client, kind, namespace):
+        if name in names_of(found):
+            return found
+    pod = await client.get(resource_of(kind), name, namespace)
+    if own_job(pod):
+        return bundle([pod])
+    owners = pod["metadata"]["ownerReferences"]
+    owner = next(one for one in owners if one.get("controller"))
+    text = f"pod {namespace}/{name} is part of {owner['kind']} {owner['name']}: name that"
+    raise NotFound(text, status=404, reason="NotFound")
+
+
+def names_of(obj: Json) -> set[str]:
+    """The names by which a bundle of pods is known."""
+    pods = [pod["metadata"]["name"] for pod in obj["spec"]["pods"]]
+    return {obj["metadata"]["name"], *pods, group_of(obj).name.partition("/")[2]}
 
 
 def _with_notes(body: Json, pod: Json) -> Json:

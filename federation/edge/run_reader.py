@@ -1,7 +1,9 @@
 """What runs of a job on its worker cluster, read there: pods, logs, events.
 
-A person names a Job of the management cluster. Whose the copy is, is proved by the UID that stands
-on it, whose pods they are by their owner: nothing else of that namespace is ever read.
+A person names a job of the management cluster. Whose the copy is, is proved by the UID that stands
+on it. Pods of a batch/v1 Job are those that it owns; between objects of other kinds and their pods
+there may be objects of all sorts, so that theirs are those that carry the marks which the mirror
+has put into the copy's pod templates: UID and attempt. Nothing else of that namespace is ever read.
 """
 
 from __future__ import annotations
@@ -9,18 +11,23 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from federation.api import record as records
-from federation.api.names import Mirror
+from federation.api.names import Label, Mirror
+from federation.core.facts import BATCH_JOB
 from federation.edge.errors import Invalid, NotFound
+from federation.edge.kind_objects import named, objects
 from federation.edge.kube import KubeClient
-from federation.edge.resources import EVENTS, JOBS, PODS, WORKLOADS, Json
-from federation.jobs import batch_job
+from federation.edge.resources import EVENTS, PODS, WORKLOADS, Json
+from federation.jobs.kinds.batch import BatchJob
+from federation.jobs.kinds.kind import JobKind
 from federation.jobs.mirror import mirrored_attempt
 
+JOB: Final[JobKind] = BatchJob()
 _JOB_UID = "batch.kubernetes.io/controller-uid"
+_MARKED = f"{Label.MULTIKUEUE_WORKER_POD.value}=true"
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """Annotation of a pod: whose log is meant where no container is named."""
 MOST_EVENTS = 500
@@ -28,7 +35,7 @@ MOST_EVENTS = 500
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Where a job runs, or ran last: the UID is that of the Job on the management cluster."""
+    """Where a job runs, or ran last: the UID is that of the object on the management cluster."""
 
     namespace: str
     name: str
@@ -36,9 +43,12 @@ class Run:
     cluster: str
     attempt: int
     ended: bool = False
+    kind: JobKind = JOB
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}, attempt {self.attempt} on cluster {self.cluster}"
+        what = "" if self.kind.name == BATCH_JOB else f"{self.kind.kind} "
+        where = f"attempt {self.attempt} on cluster {self.cluster}"
+        return f"{what}{self.namespace}/{self.name}, {where}"
 
 
 class RunMissing(Exception):
@@ -87,15 +97,14 @@ def _number(query: Mapping[str, str], key: str) -> int | None:
     return int(text)
 
 
-async def find_run(client: KubeClient, namespace: str, name: str) -> Run:
-    """Where a Job of the management cluster runs. Raises NotFound without such a Job, RunMissing if
-    it is bound to no cluster.
+async def find_run(client: KubeClient, namespace: str, name: str, kind: JobKind = JOB) -> Run:
+    """Where a job of the management cluster runs. Raises NotFound without such an object,
+    RunMissing if it is bound to no cluster.
     """
-    job = await client.get(JOBS, name, namespace)
-    uid = job["metadata"]["uid"]
-    group = str(job.get("apiVersion") or batch_job.API_VERSION).partition("/")[0]
-    workload = records.workload_name(batch_job.KIND, group, name, uid)
-    about = f"job {namespace}/{name}"
+    job = await named(client, kind, name, namespace)
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    workload = records.workload_name(kind.kind, kind.group, name, uid)
+    about = f"{kind.kind.lower()} {namespace}/{name}"
     try:
         record = records.read_record(await client.get(WORKLOADS, workload, namespace))
     except NotFound:
@@ -106,7 +115,7 @@ async def find_run(client: KubeClient, namespace: str, name: str) -> Run:
     if bound is None:
         before = f"; attempt {record.attempt} has left its cluster" if record.attempt else ""
         raise RunMissing(f"{about} waits in its queue, no pod of it runs{before}")
-    return Run(namespace, name, uid, bound.cluster, bound.attempt, record.finished)
+    return Run(namespace, name, uid, bound.cluster, bound.attempt, record.finished, kind)
 
 
 class RunReader:
@@ -116,10 +125,10 @@ class RunReader:
         self._client, self.run = client, run
 
     async def copy(self) -> Json:
-        """The Job there. Raises RunMissing if it is not, or is not this run's."""
+        """The copy there. Raises RunMissing if it is not, or is not this run's."""
         run = self.run
         try:
-            job = await self._client.get(JOBS, run.name, run.namespace)
+            job = await objects(self._client, run.kind).get(run.name, run.namespace)
         except NotFound:
             raise RunMissing(_gone(run)) from None
         notes = job["metadata"].get("annotations") or {}
@@ -130,14 +139,15 @@ class RunReader:
 
     async def pods(self) -> list[Json]:
         """Its pods, the oldest first."""
-        return await self._pods_of((await self.copy())["metadata"]["uid"])
+        return await self._pods_of(await self.copy())
 
-    async def _pods_of(self, uid: str) -> list[Json]:
-        found = await self._client.list(
-            PODS, self.run.namespace, label_selector=f"{_JOB_UID}={uid}"
-        )
-        owned = [pod for pod in found.items if _owned_by(pod, uid)]
-        return sorted(owned, key=_age)
+    async def _pods_of(self, copy: Json) -> list[Json]:
+        uid, run = copy["metadata"]["uid"], self.run
+        of_job = run.kind.name == BATCH_JOB
+        selector = f"{_JOB_UID}={uid}" if of_job else _MARKED
+        found = (await self._client.list(PODS, run.namespace, label_selector=selector)).items
+        mine = [pod for pod in found if (_owned_by(pod, uid) if of_job else _marked(pod, run))]
+        return sorted(mine, key=_age)
 
     async def log(self, pod: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
         """The log of a container of one of its pods, as it comes. Raises RunMissing for others."""
@@ -151,9 +161,9 @@ class RunReader:
 
     async def events(self) -> list[Json]:
         """Events of the copy and of its pods, the oldest first: the newest 500."""
-        job = await self.copy()
-        uid = job["metadata"]["uid"]
-        ours = {uid, *(pod["metadata"]["uid"] for pod in await self._pods_of(uid))}
+        copy = await self.copy()
+        uid = copy["metadata"]["uid"]
+        ours = {uid, *(pod["metadata"]["uid"] for pod in await self._pods_of(copy))}
         found = (await self._client.list(EVENTS, self.run.namespace)).items
         told = [event for event in found if _about(event).get("uid") == uid]
         made = set(filter(None, map(_made, told)))
@@ -200,6 +210,12 @@ def _gone(run: Run) -> str:
 def _owned_by(pod: Json, uid: str) -> bool:
     owners = pod["metadata"].get("ownerReferences") or ()
     return any(owner.get("uid") == uid and owner.get("controller") for owner in owners)
+
+
+def _marked(pod: Json, run: Run) -> bool:
+    """Whether it carries the marks of this attempt, as its template did."""
+    notes = pod["metadata"].get("annotations") or {}
+    return notes.get(Mirror.LOCAL_UID.value) == run.uid and mirrored_attempt(pod) == run.attempt
 
 
 def _age(pod: Json) -> tuple[str, str]:

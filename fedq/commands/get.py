@@ -12,15 +12,17 @@ import typer
 from federation.api.names import ConditionType
 from federation.api.record import find as find_condition
 from federation.edge.configuration_file import configured_kinds
-from federation.edge.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
+from federation.edge.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
 from fedq import completion, connect, reading
 from fedq.clusterview import ClusterView
 from fedq.connect import Cluster, ContextOption, KubeconfigOption, NamespaceOption
 from fedq.errors import BAD_INPUT, CommandError
-from fedq.jobview import JobView
+from fedq.jobview import JobView, job_views
 from fedq.kindview import KindView, kind_views, with_served
+from fedq.objects import find
 from fedq.output import Output, OutputOption, age, columns, dump, since
 from fedq.queueview import QueueView
+from fedq.refs import CONFIG
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -41,7 +43,9 @@ def _name(complete: Callable[[typer.Context, str], list[str]]) -> Any:
 
 @app.command("job", hidden=True)
 @app.command(
-    "jobs", epilog="Examples:  fedq get jobs   |   fedq get jobs -A   |   fedq get jobs a -o yaml"
+    "jobs",
+    epilog="Examples:  fedq get jobs   |   fedq get jobs -A   |   fedq get jobs a -o yaml   |"
+    "   fedq get jobs jobset/train",
 )
 def jobs(
     name: Annotated[str, _name(completion.job_names)] = "",
@@ -51,23 +55,26 @@ def jobs(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Jobs: queue, state, the cluster they are on, attempt, priority."""
+    """Jobs of all kinds: queue, state, the cluster they are on, attempt, priority.
+
+    Those of other kinds than batch/v1 Job are listed as KIND/NAME, if they name a queue.
+    """
 
     async def read(cluster: Cluster) -> list[JobView]:
         space = namespace or cluster.namespace
         if name:
-            await reading.find(cluster.client, JOBS, name, space)
-        views = await reading.jobs(cluster.client, None if everywhere and not name else space)
-        return [view for view in views if name in ("", view.name)]
+            found = await find(cluster.client, name, space)
+            return job_views([found], (await cluster.client.list(WORKLOADS, space)).items)
+        return await reading.jobs(cluster.client, None if everywhere else space)
 
     headings = ("NAME", "QUEUE", "STATE", "CLUSTER", "ATTEMPT", "PRIORITY", "AGE")
     views = _run(kubeconfig, context, read)
     rows = [
-        (v.name, v.queue, v.state, v.cluster, v.attempt or None, v.priority, since(v.created))
+        (v.ref, v.queue, v.state, v.cluster, v.attempt or None, v.priority, since(v.created))
         for v in views
     ]
     table = _with_namespace(everywhere, headings, rows, [view.namespace for view in views])
-    _print(output, name, views, table, "no Jobs")
+    _print(output, name, views, table, "no jobs")
 
 
 @app.command("workload", hidden=True)
@@ -189,7 +196,9 @@ def _next_step(view: ClusterView) -> str:
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="The Configuration that adds kinds."),
+    typer.Option(
+        "--config", metavar="FILE", envvar=CONFIG, help="The Configuration that adds kinds."
+    ),
 ]
 
 

@@ -21,9 +21,6 @@ from fedq.output import Output, OutputOption, columns, dump, since
 
 Json = dict[str, Any]
 
-JobArgument = Annotated[
-    str, typer.Argument(help="Name of the Job.", autocompletion=completion.job_names)
-]
 ManagerOption = Annotated[
     str,
     typer.Option(
@@ -46,7 +43,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def logs(
-    name: JobArgument,
+    name: completion.JobArgument,
     container: Annotated[str, typer.Option("-c", "--container", help="Only this one.")] = "",
     pod: Annotated[str, typer.Option("--pod", help="Only this pod; default: all of them.")] = "",
     all_containers: Annotated[
@@ -86,7 +83,7 @@ def logs(
 
 
 def events(
-    name: JobArgument,
+    name: completion.JobArgument,
     output: OutputOption = Output.table,
     namespace: NamespaceOption = "",
     manager: ManagerOption = "",

@@ -12,13 +12,14 @@ from federation.api import record as records
 from federation.api.names import Order as Note
 from federation.api.orders import move_target
 from federation.core.failover import OnDisconnect
-from federation.edge.resources import JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
-from fedq import completion, connect, reading
+from federation.edge.resources import MULTIKUEUE_CLUSTERS, WORKLOADS
+from fedq import completion, connect
 from fedq.clusterdata import pick
 from fedq.connect import Cluster, ContextOption, KubeconfigOption, NamespaceOption
 from fedq.errors import BAD_INPUT, CommandError
 from fedq.evacuation import no_new_work
 from fedq.jobview import JobState, JobView, job_view
+from fedq.objects import find
 from fedq.output import Output, dump
 
 Json = dict[str, Any]
@@ -35,7 +36,7 @@ class Moving:
     @property
     def text(self) -> str:
         """What happens, in a sentence."""
-        job, record = f"{self.view.namespace}/{self.view.name}", records.read_record(self.workload)
+        job, record = self.view.title, records.read_record(self.workload)
         if not self.to:
             before = move_target(self.workload)
             return f"{job} may run anywhere; it was to run on {before}" if before else _FREE
@@ -56,9 +57,6 @@ class Moving:
 
 _FREE = "nothing was ordered of this job"
 
-NameArgument = Annotated[
-    str, typer.Argument(help="Name of the Job.", autocompletion=completion.job_names)
-]
 ToOption = Annotated[
     str,
     typer.Option(
@@ -74,7 +72,7 @@ OutputOption = Annotated[Output, typer.Option("-o", "--output", help="table is a
 
 
 def move(
-    name: NameArgument,
+    name: completion.JobArgument,
     to: ToOption = "",
     cancel: CancelOption = False,
     namespace: NamespaceOption = "",
@@ -114,6 +112,7 @@ def _report(found: Moving) -> Json:
     return {
         "namespace": view.namespace,
         "job": view.name,
+        "kind": view.kind,
         "state": view.state.value,
         "from": view.cluster,
         "to": found.to,
@@ -122,18 +121,17 @@ def _report(found: Moving) -> Json:
 
 
 async def _find(cluster: Cluster, name: str, namespace: str, to: str) -> Moving:
-    job = await reading.find(cluster.client, JOBS, name, namespace)
+    job = await find(cluster.client, name, namespace)
     workloads, clusters = await asyncio.gather(
         cluster.client.list(WORKLOADS, namespace), cluster.client.list(MULTIKUEUE_CLUSTERS)
     )
-    uid = job["metadata"]["uid"]
-    workload = next((w for w in workloads.items if records.owner_uid(w) == uid), None)
-    view = job_view(job, workload)
+    workload = next((w for w in workloads.items if records.owner_uid(w) == job.uid), None)
+    view = job_view(job.body, workload, job.kind)
     if workload is None or view.state.ended or view.state is JobState.DELETING:
         raise CommandError(
-            f"Job {namespace}/{name} cannot be moved",
+            f"{view.kind} {namespace}/{view.name} cannot be moved",
             _unmovable(view),
-            f"`fedq why {name} -n {namespace}` tells more.",
+            f"`fedq why {view.ref} -n {namespace}` tells more.",
         )
     if to and (problem := no_new_work(pick(to, clusters.items))):
         raise CommandError(

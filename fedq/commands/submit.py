@@ -9,17 +9,22 @@ from typing import Annotated, Any
 
 import typer
 
-from federation.api.names import Label
+from federation.core.facts import BATCH_JOB
 from federation.edge.errors import AlreadyExists, ApiError, Invalid, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import LOCAL_QUEUES
+from federation.jobs.kinds.kind import JobKind
+from federation.jobs.kinds.pod_groups import group_of
 from fedq import connect
 from fedq.board import Board
 from fedq.connect import Cluster, ContextOption, KubeconfigOption, NamespaceOption
 from fedq.errors import BAD_INPUT, FAILED, CommandError, from_api
 from fedq.following import Wanted, follow
 from fedq.jobview import JobState
+from fedq.kind_checks import queue_of, written_by_others
 from fedq.manifests import Manifest, Reading, read, read_text
+from fedq.objects import not_served
+from fedq.refs import never_ends, shown
 from fedq.sameness import differences
 
 Json = dict[str, Any]
@@ -29,16 +34,19 @@ IN_FLIGHT = 16
 
 @dataclass(slots=True)
 class Sent:
-    """What became of the manifests: Jobs to wait for, and how many were refused and why."""
+    """What became of the manifests: jobs to wait for (see `following.Key`), and how
+    many were refused and why.
+    """
 
     jobs: dict[tuple[str, str], str] = field(default_factory=dict)
+    kinds: dict[tuple[str, str], JobKind] = field(default_factory=dict)
     refused: Counter[int] = field(default_factory=Counter)
     """Exit code → how many."""
 
 
 def submit(
     file: Annotated[str, typer.Argument(help="YAML or JSON, one or many objects; - is stdin.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the Jobs until all ended.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the jobs until all ended.")] = False,
     namespace: NamespaceOption = "",
     timeout: Annotated[
         float | None,
@@ -47,10 +55,10 @@ def submit(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Submit Jobs (and queues) to the management cluster.
+    """Submit jobs of all kinds (and queues) to the management cluster.
 
     Everything is checked before anything is sent. Submitting a file again changes nothing.
-    Exit code: 0 done (with --wait: every Job is Complete), 1 a Job failed, 2 bad input.
+    Exit code: 0 done (with --wait: every job is Complete), 1 a job failed, 2 bad input.
     """
     source, text = read_text(file)
     _tell(read(text, source, namespace, "default"))  # bad input needs no cluster to be refused
@@ -92,9 +100,18 @@ async def _submit(cluster: Cluster, reading: Reading, wait: bool, patience: floa
     if len(jobs) < len(reading.manifests) and cluster.rig is not None:
         typer.echo("hint: workers need their queues as well: `fedq rig apply FILE`", err=True)
     code = max(sent.refused, default=0)
+    if wait:
+        _tell_of_endless(jobs)
     if wait and sent.jobs:
-        code = max(code, await _wait(cluster.client, Wanted(sent.jobs), patience))
+        wanted = Wanted(sent.jobs, sent.kinds)
+        code = max(code, await _wait(cluster.client, wanted, patience))
     return code
+
+
+def _tell_of_endless(jobs: list[Manifest]) -> None:
+    for manifest in jobs:
+        if manifest.kind is None or never_ends(manifest.kind):
+            typer.echo(f"warning: {manifest} never ends: it is not waited for", err=True)
 
 
 async def _send(client: KubeClient, manifest: Manifest, sent: Sent) -> None:
@@ -112,10 +129,25 @@ async def _send(client: KubeClient, manifest: Manifest, sent: Sent) -> None:
         sent.refused[BAD_INPUT if isinstance(error, Invalid) else FAILED] += 1
         return
     meta = made["metadata"]
-    if manifest.is_job:
-        sent.jobs[meta["namespace"], meta["name"]] = meta["uid"]
+    _note(manifest, made, sent)
     prefix = f"{meta['namespace']}/" if meta.get("namespace") else ""
-    typer.echo(f"{manifest.body['kind'].lower()} {prefix}{meta['name']} {word}")
+    typer.echo(f"{manifest.word} {prefix}{meta['name']} {word}")
+
+
+def _note(manifest: Manifest, made: Json, sent: Sent) -> None:
+    """What can be waited for: a Job, and others that are queued and end. Of a group of pods one."""
+    kind, meta = manifest.kind, made["metadata"]
+    if kind is None or never_ends(kind):
+        return
+    name = meta["name"]
+    if kind.bundled:
+        name = group_of(made).name.removeprefix("pod/")
+    key = meta["namespace"], shown(kind, name)
+    if kind.name != BATCH_JOB:
+        if not queue_of(made):
+            return
+        sent.kinds[key] = kind
+    sent.jobs[key] = meta["uid"]
 
 
 async def _create(client: KubeClient, manifest: Manifest) -> tuple[Json, str]:
@@ -126,15 +158,16 @@ async def _create(client: KubeClient, manifest: Manifest) -> tuple[Json, str]:
     except AlreadyExists:
         namespace = manifest.namespace or None
         found = await client.get(manifest.resource, manifest.name, namespace)
-    differing = differences(manifest.body, found)
+    others_write = written_by_others(manifest.kind)
+    differing = differences(manifest.body, found, others_write)
     if not differing:
         return found, "unchanged"
     todo = "Change it with `kubectl apply`."
     if manifest.is_job:
         space, name = manifest.namespace, manifest.name
         todo = (
-            f"Delete it first (`kubectl delete job {name} -n {space}`), or submit under another"
-            " metadata.name: a Job that is there is not changed."
+            f"Delete it first (`kubectl delete {manifest.word} {name} -n {space}`), or submit under"
+            f" another metadata.name: a {manifest.body['kind']} that is there is not changed."
         )
     raise CommandError(
         f"{manifest} is there already, and differs", "\n".join(differing), todo, code=BAD_INPUT
@@ -145,16 +178,14 @@ def _refusal(manifest: Manifest, error: ApiError) -> str:
     if isinstance(error, NotFound) and "namespaces" in str(error):
         space = manifest.namespace
         return f"namespace {space} does not exist: `kubectl create namespace {space}` makes it"
+    if isinstance(error, NotFound) and manifest.kind is not None:
+        return str(not_served(manifest.kind))
     return str(from_api(error))
 
 
 async def _warn_of_queues(client: KubeClient, jobs: list[Manifest]) -> None:
-    """Say which LocalQueues do not exist: such Jobs wait until somebody makes them."""
-    doors = {
-        (job.namespace, str(queue))
-        for job in jobs
-        if (queue := (job.body["metadata"].get("labels") or {}).get(Label.QUEUE_NAME.value))
-    }
+    """Say which LocalQueues do not exist: such jobs wait until somebody makes them."""
+    doors = {(job.namespace, str(queue)) for job in jobs if (queue := queue_of(job.body))}
     for namespace, queue in sorted(doors):
         try:
             found = await client.list(LOCAL_QUEUES, namespace)
@@ -163,7 +194,7 @@ async def _warn_of_queues(client: KubeClient, jobs: list[Manifest]) -> None:
         names = sorted(item["metadata"]["name"] for item in found.items)
         if queue not in names:
             typer.echo(
-                f"warning: there is no LocalQueue {namespace}/{queue}: its Jobs wait until it is"
+                f"warning: there is no LocalQueue {namespace}/{queue}: its jobs wait until it is"
                 f" created (in {namespace} there is {', '.join(names) or 'none'})",
                 err=True,
             )
@@ -173,13 +204,13 @@ async def _wait(client: KubeClient, wanted: Wanted, patience: float | None) -> i
     with Board() as board:
         follower = await follow(client, wanted, board.show, patience)
     views = follower.views
-    left = [view for view in views if not view.state.ended and view.key not in follower.gone]
+    left = follower.left
     for namespace, name in sorted(follower.gone):
         typer.echo(f"error: {namespace}/{name} was deleted before it ended", err=True)
     if left:
         typer.echo(
-            f"error: {len(left)} of {len(views)} Jobs have not ended after {patience:g} s"
-            f" and go on; `fedq why {left[0].name} -n {left[0].namespace}` says more",
+            f"error: {len(left)} of {len(views)} jobs have not ended after {patience:g} s"
+            f" and go on; `fedq why {left[0].ref} -n {left[0].namespace}` says more",
             err=True,
         )
     complete = sum(view.state is JobState.COMPLETE for view in views)

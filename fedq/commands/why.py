@@ -18,9 +18,7 @@ from fedq.story import Facts, tell
 
 
 def why(
-    name: Annotated[
-        str, typer.Argument(help="Name of the Job.", autocompletion=completion.job_names)
-    ],
+    name: completion.JobArgument,
     namespace: NamespaceOption = "",
     output: Annotated[
         Output, typer.Option("-o", "--output", help="table is the paragraph.")

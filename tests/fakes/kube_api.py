@@ -87,6 +87,8 @@ class FakeKube(httpx.AsyncBaseTransport):
         """What containers have said, by namespace, pod and container: as kubelets serve it."""
         self.review: Callable[[Resource, Json], Json] | None = None
         """Answers TokenReviews and SubjectAccessReviews: the status by the spec."""
+        self.discovery = False
+        """Whether it tells what it serves: those who ask follow all kinds of jobs that it does."""
         self._faults: list[Fault] = []
         self._streams: dict[WatchStream, None] = {}
         self._pages: dict[str, list[Json]] = {}
@@ -225,6 +227,8 @@ class FakeKube(httpx.AsyncBaseTransport):
         if request.method == "POST" and (review := _REVIEWS.get(path)) and self.review is not None:
             asked = from_json(request.content)
             return httpx.Response(201, json={**asked, "status": self.review(review, asked["spec"])})
+        if self.discovery and (told := self._discovered(path)) is not None:
+            return httpx.Response(200, json=told)
         res, namespace, name, sub = self._route(path)
         body = from_json(request.content) if request.content else {}
         query = dict(request.url.params)
@@ -245,6 +249,13 @@ class FakeKube(httpx.AsyncBaseTransport):
             case "DELETE":
                 return self._delete(res, (namespace, name), body)
         raise Refused(405, "MethodNotAllowed", "the server does not allow this method")
+
+    def _discovered(self, path: str) -> Json | None:
+        if path == "/apis":
+            named = sorted({(res.group, res.version) for res in self.resources if res.group})
+            return {"groups": [{"name": g, "versions": [{"version": v}]} for g, v in named]}
+        found = [{"name": res.plural} for res in self.resources if res.prefix == path]
+        return {"resources": found} if found else None
 
     def _log(self, namespace: str, name: str, query: dict[str, str]) -> httpx.Response:
         pod = self.objects.get(r.PODS, (namespace, name))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 
 from federation.api import record as records
-from federation.api.names import Mirror
+from federation.api.names import Annotation, Label, Mirror
 from federation.edge.errors import Invalid, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
-from federation.edge.resources import EVENTS, JOBS, PODS, WORKLOADS
+from federation.edge.resources import EVENTS, JOBS, PODS, WORKLOADS, resource_of
 from federation.edge.run_reader import LogOptions, Run, RunMissing, RunReader, find_run
+from federation.jobs.kinds.registry import KINDS
 from tests.fakes.kube_api import FakeKube
 
 Json = dict[str, Any]
@@ -101,6 +103,97 @@ async def test_a_copy_that_is_not_this_run(east: FakeKube, change: Json) -> None
     async with client(east) as kube:
         with pytest.raises(RunMissing, match="attempt 2 on cluster east"):
             await RunReader(kube, RUN).pods()
+
+
+JOB_SET = KINDS["JobSet.v1alpha2.jobset.x-k8s.io"]
+POD = KINDS["Pod.v1"]
+MARKS = {Mirror.LOCAL_UID.value: "uid-1", Mirror.ATTEMPT.value: "2"}
+MARKED = {Label.MULTIKUEUE_WORKER_POD.value: "true"}
+
+
+def give_marked(fake: FakeKube, name: str, text: bytes = b"", **change: str) -> Json:
+    """A pod that a controller has made of a copy's template, whatever owns it."""
+    labels = {**MARKED, Label.MULTIKUEUE_ORIGIN.value: "o", Label.QUEUE_NAME.value: "q"}
+    notes = {**MARKS, **{Mirror(key).value: value for key, value in change.items()}}
+    meta: Json = {"name": name, "namespace": "team", "labels": labels, "annotations": notes}
+    spec = {"containers": [{"name": "main", "image": "i"}]}
+    made = fake.create(PODS, {"kind": "Pod", "metadata": meta, "spec": spec})
+    fake.logs["team", name, "main"] = [text]
+    return made
+
+
+def give_job_set(home: FakeKube, east: FakeKube) -> None:
+    """JobSet team/set, whose attempt 2 runs on east with one pod."""
+    for fake in (home, east):
+        fake.resources.append(resource_of(JOB_SET))
+    meta = {"name": "set", "namespace": "team", "labels": {Label.QUEUE_NAME.value: "q"}}
+    uid = home.create(resource_of(JOB_SET), {"metadata": meta, "spec": {}})["metadata"]["uid"]
+    name = records.workload_name("JobSet", JOB_SET.group, "set", uid)
+    home.create(WORKLOADS, {"metadata": {"name": name, "namespace": "team"}})
+    status = {"status": {"fedq": {"cluster": "east", "attempt": 2}}}
+    home.merge(WORKLOADS, name, status, "team", status=True)
+    notes = {**MARKS, Mirror.LOCAL_UID.value: uid}
+    east.create(resource_of(JOB_SET), {"metadata": {**meta, "annotations": notes}, "spec": {}})
+    pod = give_marked(east, "set-0", b"hi\n", **{Mirror.LOCAL_UID.value: uid})
+    east.merge(PODS, "set-0", {"status": {"phase": "Running"}}, "team", status=True)
+    give_event(east, pod, "Pod", "BackOff", "restarting")
+
+
+async def test_pods_of_other_kinds_are_known_by_their_marks(east: FakeKube) -> None:
+    """Of this object and this attempt; nothing of others, of earlier ones, or without marks."""
+    east.resources.append(resource_of(JOB_SET))
+    copy = {"metadata": {"name": "train", "namespace": "team", "annotations": MARKS}, "spec": {}}
+    made = east.create(resource_of(JOB_SET), copy)
+    pod = give_marked(east, "train-w-0", b"one\n")
+    give_marked(east, "old", **{Mirror.ATTEMPT.value: "1"})
+    give_marked(east, "other", **{Mirror.LOCAL_UID.value: "uid-9"})
+    plain = give_pod(east, "plain", give_copy(east), text=b"secret")
+    give_event(east, made, "JobSet", "Started")
+    give_event(east, pod, "Pod", "BackOff")
+    give_event(east, plain, "Pod", "Secret")
+    run = Run("team", "train", "uid-1", "east", 2, kind=JOB_SET)
+    async with client(east) as kube:
+        reader = RunReader(kube, run)
+        assert [pod["metadata"]["name"] for pod in await reader.pods()] == ["train-w-0"]
+        assert await text(reader, "train-w-0") == b"one\n"
+        for name in ("old", "other", "plain"):
+            with pytest.raises(RunMissing):
+                await text(reader, name)
+        assert {event["reason"] for event in await reader.events()} == {"Started", "BackOff"}
+        with pytest.raises(RunMissing, match="JobSet team/train, attempt 3"):
+            await RunReader(kube, replace(run, attempt=3)).pods()
+
+
+async def test_pods_that_are_jobs(east: FakeKube) -> None:
+    """Each is its own copy, and so are those of a group."""
+    group = {Label.POD_GROUP_NAME.value: "g"}
+    total = {Annotation.POD_GROUP_TOTAL_COUNT.value: "2"}
+    for name in ("a", "b"):
+        give_marked(east, name, name.encode())
+        east.merge(PODS, name, {"metadata": {"labels": group, "annotations": total}}, "team")
+    async with client(east) as kube:
+        reader = RunReader(kube, Run("team", "a", "uid-1", "east", 2, kind=POD))
+        assert [pod["metadata"]["name"] for pod in await reader.pods()] == ["a", "b"]
+        assert await text(reader, "b") == b"b"
+
+
+async def test_where_other_kinds_run() -> None:
+    """By the name of the Workload of that kind; a group by any of its pods."""
+    home = FakeKube(namespaces=("team",))
+    labels = {Label.QUEUE_NAME.value: "q", Label.POD_GROUP_NAME.value: "g"}
+    notes = {Annotation.POD_GROUP_TOTAL_COUNT.value: "2"}
+    for name in ("b", "a"):
+        meta = {"name": name, "namespace": "team", "labels": labels, "annotations": notes}
+        made = home.create(PODS, {"metadata": meta, "spec": {"containers": []}})
+    uid = made["metadata"]["uid"]
+    name = records.workload_name("Pod", "", "a", uid)
+    home.create(WORKLOADS, {"kind": "Workload", "metadata": {"name": name, "namespace": "team"}})
+    status = {"status": {"fedq": {"cluster": "west", "attempt": 3}}}
+    home.merge(WORKLOADS, name, status, "team", status=True)
+    async with client(home) as kube:
+        for given in ("a", "b", "g"):
+            found = await find_run(kube, "team", given, POD)
+            assert found == Run("team", "a", uid, "west", 3, kind=POD)
 
 
 async def test_events(east: FakeKube) -> None:

@@ -16,12 +16,20 @@ from federation.edge.errors import Forbidden, Unreachable
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.run_reader import LogOptions, Run
+from federation.jobs.kinds.registry import KINDS
 from fedq import connect, runs
 from fedq import logs as fedq_logs
 from fedq.commands import logs as commands_logs
 from manager.reading_api import Reading
 from tests.fakes.kube_api import FakeKube
-from tests.unit.edge.test_run_reader import give_copy, give_event, give_job, give_pod
+from tests.unit.edge.test_run_reader import (
+    JOB_SET,
+    give_copy,
+    give_event,
+    give_job,
+    give_job_set,
+    give_pod,
+)
 from tests.unit.fedq.conftest import Fedq
 from tests.unit.manager.test_reading_api import Place
 
@@ -221,6 +229,17 @@ def test_who_may_not_see_the_kubeconfig(fedq: Fedq, kube: FakeKube, east: FakeKu
     assert east.log == []
 
 
+@pytest.mark.parametrize("name", ["jobset/set", "set"])
+def test_another_kind(fedq: Fedq, kube: FakeKube, east: FakeKube, name: str) -> None:
+    """As of a Job."""
+    give_job_set(kube, east)
+    kube.discovery = True
+    found = fedq("logs", name, "-n", "team")
+    assert found.stdout == "hi\n"
+    assert found.stderr.strip() == "JobSet team/set, attempt 2 on cluster east"
+    assert "pod/set-0" in fedq("events", name, "-n", "team").stdout
+
+
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Place:
     """The manager's pages instead of the worker."""
@@ -249,3 +268,24 @@ def test_through_the_manager(fedq: Fedq, place: Place, monkeypatch: pytest.Monke
         assert "in the clear" in refused.stderr
     place.may = set()
     assert "user ann may not get" in fedq("logs", "train", "-n", "team", *url).stderr
+
+
+@pytest.mark.parametrize("name", ["jobset/set", "set"])
+def test_another_kind_through_the_manager(
+    fedq: Fedq, kube: FakeKube, place: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """By the name of the kind that the manager knows; of several it is asked which."""
+    give_job_set(place.home, place.east)
+    kube.discovery = True
+    given = [JOB_SET, KINDS["RayJob.v1.ray.io"]]
+    kube.resources += map(r.resource_of, given)
+    meta = {"name": "set", "namespace": "team"}
+    kube.create(r.resource_of(given[0]), {"metadata": meta, "spec": {}})
+    target = connect.Target(Endpoint("https://fake", name="fake", token="good"))
+    monkeypatch.setattr(connect, "choose", lambda kubeconfig, context: target)
+    ask = ("logs", name, "-n", "team", "--manager", "https://manager:8443")
+    found = fedq(*ask)
+    assert found.stdout == "hi\n", found.output
+    assert "JobSet team/set, attempt 2 on cluster east" in found.stderr
+    kube.create(r.resource_of(given[1]), {"metadata": meta, "spec": {}})
+    assert fedq(*ask).exit_code == (2 if name == "set" else 0)

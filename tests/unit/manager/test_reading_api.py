@@ -23,7 +23,15 @@ from federation.edge.resources import PODS, TOKEN_REVIEWS, Resource
 from manager import reading_api
 from manager.reading_api import Leader, Reading
 from tests.fakes.kube_api import FakeKube
-from tests.unit.edge.test_run_reader import client, give_copy, give_event, give_job, give_pod
+from tests.unit.edge.test_run_reader import (
+    JOB_SET,
+    client,
+    give_copy,
+    give_event,
+    give_job,
+    give_job_set,
+    give_pod,
+)
 
 Json = dict[str, Any]
 PAGE = "/v1/namespaces/team/jobs/train"
@@ -129,6 +137,19 @@ async def test_pods_of_others_are_not_read(place: Place) -> None:
             await place.get(f"{PAGE}/log?pod={name}")
     assert not any("other-a/log" in path for _, path in place.east.log)
     assert all(method == "GET" for method, _ in place.east.log)
+
+
+async def test_other_kinds(place: Place) -> None:
+    """Those that the manager federates, by their full names; pods by the mirror's marks."""
+    give_job_set(place.home, place.east)
+    page = "/v1/namespaces/team/kinds/{}/set/log?pod=set-0"
+    assert await place.get(page.format(JOB_SET.name)) == b"hi\n"
+    for unknown in ("Secret.v1", "JobSet"):
+        with pytest.raises(NotFound, match="knows no kind"):
+            await place.get(page.format(unknown))
+    place.may = {"events"}
+    with pytest.raises(Forbidden, match="user ann may not get"):
+        await place.get(page.format("Secret.v1"))
 
 
 async def test_while_another_one_leads(place: Place) -> None:
