@@ -98,8 +98,14 @@ async def test_asked_again_after_a_refusal() -> None:
         worker.end("local")
         await worker.at_rest()
         assert pods(worker) == 2
-        ask(worker, 3)
-        await until(lambda: pods(worker) == 3)
+
+        def asked_until_it_has_them() -> bool:
+            """What was parked is looked at again a moment after room came free."""
+            if worker.note_of("a", Mirror.GROW_REFUSED):
+                ask(worker, 3)
+            return pods(worker) == 3
+
+        await until(asked_until_it_has_them)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "after a restart"])
