@@ -1,7 +1,8 @@
 """What is written of the pods of a job: only what is wrong with them, when it has lasted.
 
-Short troubles (a pod that waits for its node for a second) are not worth a write. When a job has
-ended, what was wrong with its pods is written together with the end.
+Short troubles are not worth a write: a pod waits some seconds for its node and its images, and
+after a loss as many jobs start as API servers can take. When a job has ended, what was wrong with
+its pods is written together with the end.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from federation.core import effects as do
 from federation.core.facts import JobState, Record, RemoteJob
 
-LASTED_S = 3.0
+LASTED_S = 10.0
 REWRITE_S = 10.0
 """The text is written again at most this often."""
 
