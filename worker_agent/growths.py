@@ -7,6 +7,7 @@ the agent raises the number of pods of a copy, and only by a write that also not
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +15,7 @@ from federation.core.cycle import Fit
 from federation.core.elastic import grown, growth_uid
 from federation.core.reasons import Reason
 from federation.core.requests import shrink
-from federation.core.types import Admission, Growth, Pending
+from federation.core.types import Admission, Growth, Pending, PodSetAssignment
 from federation.jobs import elastic
 from worker_agent.copies import Copies
 from worker_agent.facts import Stage, WorkerJob
@@ -30,10 +31,13 @@ class Growths:
 
     def look(self, job: WorkerJob, now: float) -> None:
         """Have more pods of a copy wait if they are asked for; what was charged for them and is not
-        in the copy's note is given back.
+        in the copy's note is given back. What somebody else gave a copy is taken away.
         """
         state, uid = self._state, growth_uid(job.uid)
-        if not self.wanted(job):
+        if self._overgrown(job):
+            self.forget(job.uid, now)
+            state.write(job, self._cut)
+        elif not self.wanted(job):
             self.forget(job.uid, now)
         elif why := self._problem(job):
             self.forget(job.uid, now)
@@ -60,6 +64,20 @@ class Growths:
         stays = job.stage is Stage.RUNNING and not job.terminating
         return stays and job.uid not in self._state.evicting and self._state.may_start(job)
 
+    def _overgrown(self, job: WorkerJob) -> bool:
+        """Whether a copy makes more pods than it has quota for: nobody but its agent may say so."""
+        if not job.mirrored or job.admission is None or job.terminating:
+            return False
+        running = job.stage is Stage.RUNNING and job.uid not in self._state.evicting
+        return running and job.at_once > _count(job.admission.pod_sets)
+
+    async def _cut(self, job: WorkerJob) -> None:
+        """As many pods as its note says."""
+        if self._overgrown(job) and job.admission is not None:
+            body = self._state.book.bodies[job.uid]
+            patch = elastic.cut_patch(body, _count(job.admission.pod_sets))
+            await self._state.api.cut(job, patch)
+
     def _problem(self, job: WorkerJob) -> str:
         """Why a copy cannot have more pods where it runs."""
         given = job.admission.pod_sets if job.admission else ()
@@ -74,6 +92,7 @@ class Growths:
     def _pending(self, job: WorkerJob) -> Pending:
         assert job.admission is not None
         (pods,), (given,) = job.pod_sets, job.admission.pod_sets
+        has = min(pods.count, given.count)  # its spec may ask for more than was charged
         return Pending(
             uid=growth_uid(job.uid),
             namespace=job.key.namespace,
@@ -82,7 +101,7 @@ class Growths:
             cluster_queue=job.admission.cluster_queue,
             priority=self._state.standings.priority(job)[0],
             created=job.created,
-            pod_sets=(replace(pods, count=job.grow_to - pods.count),),
+            pod_sets=(replace(pods, count=job.grow_to - has),),
             generation=job.grow_to,
             preemptible=job.preemptible,
             growth=Growth(job.uid, "", {(pods.name, r): f for r, f in given.flavors.items()}),
@@ -97,9 +116,9 @@ class Growths:
         if not self.wanted(job) or job.admission is None:
             return  # another answer is due: it is decided on again
         (pods,) = more.pod_sets
-        if job.asks + pods.count != job.grow_to:
-            return
         charged = tuple(shrink(one, job.asks) for one in job.admission.pod_sets)
+        if _count(charged) + pods.count != job.grow_to:
+            return
         held = grown(replace(job.admission, pod_sets=charged), more)
         patch = elastic.grown_patch(self._state.book.bodies[job.uid], held)
         await self._state.api.grow(job, patch)
@@ -107,3 +126,7 @@ class Growths:
     def refuse(self, job: WorkerJob, why: Waiting) -> None:
         """The answer for this time; what runs goes on."""
         self._state.write(job, lambda job: self._state.api.refuse_growth(job, str(why)))
+
+
+def _count(pod_sets: Iterable[PodSetAssignment]) -> int:
+    return sum(pods.count for pods in pod_sets)

@@ -181,14 +181,16 @@ class State:
         """Have a Job that holds quota stopped; until it is, it counts as evicted already.
 
         One that is about to be evicted for another reason keeps that, unless this one stands
-        `instead` of it.
+        `instead` of it. More pods of a copy are being written, and cannot be called back: who asks
+        for their quota waits, and finds them in the copy.
         """
         held = self.scheduler.holder(uid)
         if held is None or (held.evicted and not instead):
             return
-        self.evicting[uid] = eviction
         self.scheduler.hold(replace(held, evicted=True))
-        self.touch(uid)
+        if uid in self.jobs:
+            self.evicting[uid] = eviction
+            self.touch(uid)
 
 
 def stamp(moment: float) -> str:

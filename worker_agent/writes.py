@@ -221,6 +221,11 @@ class Jobs:
             return
         log.info("job.grown", job=str(job.key), pods=job.grow_to)
 
+    async def cut(self, job: WorkerJob, patch: Json) -> None:
+        """Have a copy run no more pods than are charged for it."""
+        await self._patch(job, patch)
+        log.warning("job.cut", job=str(job.key), why="its spec asked for more than was admitted")
+
     async def refuse_growth(self, job: WorkerJob, why: str) -> None:
         """A copy gets no more pods for now."""
         await self._annotate(job, {Mirror.GROW_REFUSED.value: why})

@@ -37,6 +37,15 @@ def fewer_patch(job: Json, pods: int) -> Json:
     return {"metadata": {"annotations": dict(NOTHING_ASKED)}, "spec": resized(job, pods)}
 
 
+def cut_patch(copy: Json, pods: int) -> Json:
+    """The merge patch by which the agent takes away the pods that it has not charged; what the
+    manager asked for stands. It loses against any other change.
+    """
+    meta = copy["metadata"]
+    was = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    return {"metadata": was, "spec": resized(copy, pods)}
+
+
 def ask_patch(job: Json, pods: int) -> Json:
     """The merge patch by which the agent is asked to let a copy have so many pods."""
     text = json.dumps(resized(job, pods), separators=(",", ":"))

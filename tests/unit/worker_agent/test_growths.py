@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -13,6 +14,7 @@ from federation.edge.resources import JOBS
 from federation.jobs import batch_job
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.support import Worker, job, mirrored
+from worker_agent.facts import WorkerJob
 
 GPU = FlavorResource("f", "gpu")
 ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
@@ -195,6 +197,55 @@ async def test_one_that_is_evicted_does_not_grow() -> None:
         assert pods(worker) == 2
         await worker.at_rest()
         assert used(worker) == 3
+
+
+async def test_pods_that_are_being_written_are_no_victims_yet() -> None:
+    """Whoever preempts them would have their quota while they come all the same: who is more urgent
+    waits for the write, and stops the copy.
+    """
+    worker = Worker(4, **LOWER)
+    async with worker.running():
+        await running(worker)
+        grow, written = worker.agent.state.api.grow, asyncio.Event()
+
+        async def slow(job: WorkerJob, patch: Any) -> None:
+            await written.wait()
+            await grow(job, patch)
+
+        worker.agent.state.api.grow = slow  # type: ignore[method-assign]
+        ask(worker, 4)
+        await until(lambda: used(worker) == 4)
+        worker.add(mirrored("urgent", 2, priority=1))
+        cycles = worker.agent.scheduler.cycles
+        await until(lambda: worker.agent.scheduler.cycles > cycles)
+        await asyncio.sleep(0.05)  # nothing is to happen
+        assert worker.agent.scheduler.cycles < cycles + 10
+        written.set()
+        await until(lambda: not worker.started("a"))
+        assert pods(worker) == 4
+        assert not worker.started("urgent")
+        worker.stopping("a", 0)
+        await until(lambda: worker.started("urgent"))
+        await worker.at_rest()
+        assert used(worker) == 2
+
+
+@pytest.mark.parametrize("room", [8, 4], ids=["room for more", "no room"])
+async def test_what_somebody_took_is_not_kept(room: int) -> None:
+    """A copy runs as many pods as its note says, whoever edits its spec while it waits for more."""
+    worker = Worker(room)
+    async with worker.running():
+        await running(worker)
+        if room == 4:
+            worker.add(job("local", 2))
+            await until(lambda: worker.started("local"))
+        text = json.dumps({"parallelism": 8 if room == 8 else 5})
+        notes = {"metadata": {"annotations": {Mirror.GROW_TO.value: text}}}
+        worker.fake.merge(JOBS, "a", {**notes, "spec": {"parallelism": 4}}, "team")
+        wanted = 8 if room == 8 else 2
+        await until(lambda: pods(worker) == charged(worker) == wanted)
+        await worker.at_rest()
+        assert used(worker) == (8 if room == 8 else 4)
 
 
 async def test_a_request_that_is_withdrawn_in_time() -> None:
