@@ -404,9 +404,9 @@ class Controller:
     def see_workload(self, obj: Json) -> None:
         """A Workload as it is now. Those of other kinds of owners are not ours."""
         meta = obj["metadata"]
-        if records.superseded_slice(obj):
-            return
         known = self._workloads.get(ObjectKey(meta["namespace"], meta["name"]), ("", ""))
+        if known[1] != meta["uid"] and records.superseded_slice(obj):
+            return
         # One whose owner was taken away by hand still is the record that we write.
         if (unread := self._unread.get(records.owner_kind(obj))) is not None:
             unread[meta["uid"]] = obj

@@ -316,6 +316,11 @@ class EffectRunner:
                     f"a Workload {namespace}/{name} exists that is not this job's: delete it",
                     AFTER_REFUSED_WRITE_S,
                 ) from None
+            if records.superseded_slice(created):  # it is over, and in the way of the record
+                await self._client.delete(
+                    WORKLOADS, name, namespace, uid=created["metadata"]["uid"]
+                )
+                raise Again("", AFTER_CONFLICT_S) from None
         self._controller.see_workload(created)
 
     async def _delete_job(self, local: LocalJob) -> None:

@@ -100,7 +100,8 @@ def _scaling(status: Mapping[str, Any]) -> tuple[str, str]:
 
 def superseded_slice(obj: Mapping[str, Any]) -> bool:
     """Whether a Workload is a slice of an elastic job that Kueue left, and not the job's record:
-    another one has taken its place, or it was to take that of another one and has no quota.
+    another one has taken its place, or it was to take that of another one and has no quota. One
+    that was ever bound here is the record, whatever becomes of its quota.
     """
     status = obj.get("status") or {}
     finished = find(status, ConditionType.FINISHED)
@@ -108,7 +109,8 @@ def superseded_slice(obj: Mapping[str, Any]) -> bool:
         return True
     annotations = obj["metadata"].get("annotations") or {}
     replaces = annotations.get(Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR.value)
-    return bool(replaces) and not is_true(status, ConditionType.QUOTA_RESERVED)
+    ours = bool((status.get("fedq") or {}).get("attempt"))
+    return bool(replaces) and not ours and not is_true(status, ConditionType.QUOTA_RESERVED)
 
 
 def _nomination(status: Mapping[str, Any], fedq: Mapping[str, Any]) -> Nomination:

@@ -487,3 +487,40 @@ async def test_a_slice_that_is_not_the_record(kind: str) -> None:
         assert known.uid == record.uid
         edit(world, "j", parallelism=3)
         await until(lambda: given(world) == 3, "that is the record")
+
+
+async def test_a_slice_that_was_taken_for_the_record_stays_that() -> None:
+    """Also when its quota is gone: else nothing would be seen of it any more."""
+    world = Federation("a", quota=4)
+    async with world.running() as manager:
+        uid, worker = await started(world)
+        made = workload(world)
+        meta = {"annotations": {Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR: "team/before"}}
+        world.home.merge(WORKLOADS, made["metadata"]["name"], {"metadata": meta}, "team")
+        patch_workload(world, "j", {"spec": {"active": False}})
+        await until(lambda: _evicted(world, "j"), "evicted")
+        worker.stopping("j", 0)
+        await until(lambda: held(world, uid) == 0, "its quota is free")
+        await until(lambda: manager.controller.states[uid].bound is None, "the manager knows")
+    async with world.running() as manager:
+        await until(lambda: uid in manager.controller.states, "known")
+        record = manager.controller.states[uid].record
+        assert record is not None
+        assert record.attempt == 1
+
+
+async def test_a_slice_that_was_replaced_and_nothing_took_its_place() -> None:
+    """It has the name of the job's record, and makes way for that."""
+    world = Federation("a", quota=4)
+    uid = wide(world, 2, **NOTES)
+    async with world.running():
+        await until(lambda: world.record(), "made")
+    made = workload(world)
+    name = made["metadata"]["name"]
+    over = {"type": "Finished", "status": "True", "reason": "WorkloadSliceReplaced",
+            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    world.home.merge(WORKLOADS, name, {"status": {"conditions": [over]}}, "team", status=True)
+    async with world.running() as manager:
+        await until(lambda: (r := world.record()) and r.binding, "bound anew")
+        assert workload(world)["metadata"]["uid"] != made["metadata"]["uid"]
+        assert manager.controller.states[uid].record is not None
