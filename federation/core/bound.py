@@ -86,6 +86,8 @@ def plan_bound(
         return _suspended(state, record, copy, now, leaves=leaves)
     if not leaves and checks_differ(state, record):
         return state, (do.SyncChecks(),)
+    if not record.admitted and local.suspended and transit.shows_run(local, record):
+        return state, transit.take_back(local)  # else its suspension would look like a wish
     state, effects = _running(state, local, record, copy, now, rules)
     return (state, effects) if effects or leaves else elastic.plan(state, local, record, now)
 

@@ -189,7 +189,7 @@ def _held(
     judged: Judgement,
     rules: LifeRules,
 ) -> Plan:
-    if not local.suspended and transit.shows_run(local, record):  # nobody has unsuspended it
+    if transit.shows_run(local, record):  # nobody has unsuspended it
         return state, transit.take_back(local)
     if not local.suspended:  # people resume a held job by unsuspending it
         return state, (do.SetSuspend(True), do.SetActive(True))

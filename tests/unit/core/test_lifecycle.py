@@ -531,7 +531,8 @@ def test_hold_and_resume() -> None:
         message=unbind.message,
         version=23,
     )
-    state, effects = go(state, on.RecordSeen(free), on.Done())
+    reset = on.LocalSeen(local(version=12))
+    state, effects = go(state, reset, on.RecordSeen(free), on.Done())
     assert effects == ()
     resumed = replace(STARTED, version=13, suspended=False, started=False)
     state, effects = go(state, on.LocalSeen(resumed))

@@ -118,3 +118,18 @@ def test_it_runs_again_without_having_been_suspended() -> None:
     assert planned(RUNS, record("b", 2), SOON, **there)[0] == (do.Admit("b"),)
     wish, _ = planned(SUSPENDED, record("b", 2, admitted=True), SOON, **there)
     assert wish == (do.SetActive(False),)
+
+
+def test_a_suspension_whose_answer_was_lost() -> None:
+    """It was suspended when it was given up, and bound before that was known. Were it admitted so,
+    whatever fails between the record and the Job would make a wish of it.
+    """
+    there = {"remotes": {"b": copy("b", 2, suspended=False)}}
+    assert planned(SUSPENDED, record("b", 2), SOON, **there)[0] == (do.ResetStatus(),)
+    admitted, start = planned(RESET, record("b", 2), SOON, **there)[0]
+    assert (admitted, start) == (do.Admit("b"), do.SetSuspend(False))
+
+
+def test_it_was_deactivated_between_two_writes() -> None:
+    """The second one is made up for: who resumes it then is not taken for its last run."""
+    assert planned(SUSPENDED, lost(active=False), SOON)[0] == (do.ResetStatus(),)
