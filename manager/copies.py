@@ -128,6 +128,8 @@ class Copies:
                 body = elastic.fewer_patch(job, effect.pods)
             case do.AskForMore():
                 body = elastic.ask_patch(job, effect.pods)
+            case do.WithdrawGrowth(refused=str(why)) if why:
+                body = {"metadata": {"annotations": {Mirror.GROW_REFUSED.value: why}}}
             case _:
                 body = {"metadata": {"annotations": dict(elastic.NOTHING_ASKED)}}
         await self._change(uid, state, effect.cluster, effect.uid, body)

@@ -122,10 +122,13 @@ class AskForMore:
 
 @dataclass(frozen=True, slots=True)
 class WithdrawGrowth:
-    """Take away what the agent was asked for, and its answer."""
+    """Take away what the agent was asked for, and its answer; or, with `refused`, say no in its
+    place: it grows nothing after that.
+    """
 
     cluster: str
     uid: str
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

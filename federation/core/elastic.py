@@ -17,12 +17,14 @@ from federation.core.loss import reached
 from federation.core.reasons import Reason
 from federation.core.requests import shrink
 from federation.core.sizes import Growing
-from federation.core.stay import other_checks
-from federation.core.types import Admission, PodSetAssignment
+from federation.core.stay import earlier, other_checks
+from federation.core.types import Admission, PodSet, PodSetAssignment
 from federation.core.waiting import is_news
 
 MARK = "+"
 NOTHING_WAITS = ("", "")
+ANSWER_S = 150.0
+"""An agent that lives has said yes or no by then: it gives victims that it needs 60 s to stop."""
 Plan = tuple[JobState, tuple[do.Effect, ...]]
 
 
@@ -87,9 +89,29 @@ def obstacle(state: JobState, local: LocalJob) -> str:
         return local.problem
     if pods.cards is not None:
         return "its pods ask for cards: more of them are seated only when it is started anew"
+    if others := _repriced(state, pods):
+        return (
+            f"its pods ask for other amounts ({', '.join(others)}) than those that run: they are"
+            " given only when it is started anew"
+        )
     if checks := other_checks(state):
         return f"admission checks decide on whole workloads only ({', '.join(checks)})"
     return ""
+
+
+def _repriced(state: JobState, pods: PodSet) -> list[str]:
+    """The resources of which a pod asks for more or less now than when it was admitted: defaults
+    and rules may have been changed. All pods of a set have one price.
+    """
+    if state.record is None or state.record.admission is None:
+        return []
+    given = state.record.admission.pod_sets[0]
+    asked = {"pods": 1, **pods.requests}
+    return [
+        name
+        for name, total in sorted(given.usage.items())
+        if total != asked.get(name, 0) * given.count
+    ]
 
 
 def desired(state: JobState) -> Growing | None:
@@ -147,11 +169,23 @@ def plan(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
     if fewer < has:
         return state, (do.Regrant(shrunk(record.admission, fewer)),)
     if running < has:
-        asked = copy.growth.pods == has
-        return state, () if asked else (do.AskForMore(copy.cluster, copy.uid, has),)
+        if copy.growth.pods != has:
+            return replace(state, growth_due=None), (do.AskForMore(copy.cluster, copy.uid, has),)
+        return _await_answer(state, copy, now)
     if copy.growth.open:
         return state, (do.WithdrawGrowth(copy.cluster, copy.uid),)
     return _more(state, local, record, now)
+
+
+def _await_answer(state: JobState, copy: RemoteJob, now: float) -> Plan:
+    """Quota is not kept for ever for an agent that is away, or knows of no such request. If it
+    grows the copy at this moment nothing is lost: then the copy runs what the job was given.
+    """
+    due = state.growth_due or now + ANSWER_S
+    if now < due:
+        return replace(state, growth_due=due, due=earlier(state.due, due)), ()
+    text = f"NoAnswer: cluster {copy.cluster} has not answered for {ANSWER_S:.0f} s"
+    return replace(state, growth_due=None), (do.WithdrawGrowth(copy.cluster, copy.uid, text),)
 
 
 def _more(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:

@@ -292,6 +292,8 @@ class JobState:
     """The pods beside those that run for which the index has the job."""
     grown: Admission | None = None
     """What a cycle gave to them, until it is in the record."""
+    growth_due: float | None = None
+    """When the agent that was asked for them has to have answered (seconds since the epoch)."""
     growth_waits: tuple[str, str] = ("", "")
     """(reason, message) of the last cycle that had to leave them."""
     shown: int | None = None

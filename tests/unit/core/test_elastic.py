@@ -15,7 +15,7 @@ from federation.core.devices.wants import PodWants
 from federation.core.dispatch import Refusal
 from federation.core.facts import Eviction, JobState, Queues
 from federation.core.failover import Standing
-from federation.core.lifecycle import step
+from federation.core.lifecycle import step, wake_at
 from federation.core.policies import AdmissionCheck
 from federation.core.queueing import shape
 from federation.core.sizes import Asked, Growing, Size
@@ -186,6 +186,53 @@ def test_pods_with_cards() -> None:
     assert isinstance(said, do.SetScaling)
     assert said.reason == "Misconfigured"
     assert "its pods ask for cards" in said.message
+
+
+def test_pods_that_ask_for_other_amounts_by_now() -> None:
+    """No API server takes an admission of pods that are not alike (the defaults of a namespace may
+    be others than when it was admitted): without quota that is never used it goes on, and says why.
+    """
+    dearer = pod_set(4, gpu=3)
+    facts = known(4, 2, 2)
+    assert facts.local is not None
+    facts = replace(facts, local=replace(facts.local, pod_sets=(dearer,)))
+    (said,) = planned(facts)
+    assert isinstance(said, do.SetScaling)
+    assert said.reason == "Misconfigured"
+    assert "gpu" in said.message
+    placed = replace(facts, growing=Growing(2, 0), grown=admitted(2, each=3))
+    assert step(placed, on.Tick(), NOW, RULES)[0].grown is None
+    none = replace(facts, record=replace(known(4, 0, 0).record, version=20))  # type: ignore[type-var]
+    runs = replace(facts.remotes["a"], size=Size(0, 0, 0))
+    assert planned(replace(none, remotes={"a": runs})) == (do.EnqueueGrowth(4),)
+
+
+def test_an_agent_that_does_not_answer() -> None:
+    """It is away, or knows of no such request: the quota is not kept for it. Who is asked anew gets
+    the whole time, and a request that was settled leaves nothing of it.
+    """
+    facts, effects = step(known(4, 4, 2), on.Tick(), NOW, RULES)
+    assert effects == (do.AskForMore("a", UID, 4),)
+    asking = replace(facts.remotes["a"], growth=Asked(4), version=31)
+    facts, effects = step(facts, on.RemoteSeen(asking), NOW, RULES)
+    facts, effects = step(facts, on.Done(), NOW, RULES)
+    assert effects == ()
+    assert wake_at(facts) == NOW + elastic.ANSWER_S
+    later = NOW + elastic.ANSWER_S
+    facts, (no,) = step(facts, on.Tick(), later, RULES)
+    assert isinstance(no, do.WithdrawGrowth)
+    assert no.refused.startswith("NoAnswer: ")
+    refused = replace(asking, growth=Asked(4, no.refused), version=32)
+    facts, _ = step(facts, on.RemoteSeen(refused), later, RULES)
+    facts, effects = step(facts, on.Done(), later, RULES)
+    assert effects == (do.Regrant(admitted(2)),)
+    again = replace(facts, record=known(4, 4, 2).record, busy=False, remotes=known(4, 4, 2).remotes)
+    again, effects = step(again, on.Tick(), later, RULES)
+    assert effects == (do.AskForMore("a", UID, 4),)
+    again, _ = step(again, on.RemoteSeen(replace(asking, version=33)), later, RULES)
+    again, effects = step(again, on.Done(), later, RULES)
+    assert effects == ()
+    assert wake_at(again) == later + elastic.ANSWER_S
 
 
 def test_admission_checks_of_others() -> None:

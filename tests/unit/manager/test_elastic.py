@@ -11,6 +11,7 @@ import pytest
 
 from federation.api.names import Annotation, ConditionType, Label, Mirror
 from federation.api.record import find, is_true
+from federation.core import elastic
 from federation.core.elastic import growth_uid
 from federation.core.reasons import Reason
 from federation.core.types import FlavorResource
@@ -182,6 +183,24 @@ async def test_the_agent_has_no_room() -> None:
         edit(world, "j", parallelism=4)
         await until(lambda: asked(worker) == 4, "asked")
         say_no(worker)
+        await until(lambda: given(world) == 2, "given back")
+        await until(lambda: asked(worker) == 0, "withdrawn")
+        assert worker.note_of("j", Mirror.GROW_REFUSED) == ""
+        assert held(world, uid) == 2
+        await until(lambda: asked(worker) == 4, "again")
+        grow(worker)
+        await until(lambda: runs(world, uid) == 4, "grown")
+        await goes_on(world)
+
+
+async def test_an_agent_that_gives_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manager says no in its place: the quota is free, and it is asked again later."""
+    monkeypatch.setattr(elastic, "ANSWER_S", 0.2)
+    world = Federation("a", quota=4)
+    async with world.running():
+        uid, worker = await started(world)
+        edit(world, "j", parallelism=4)
+        await until(lambda: asked(worker) == 4, "asked")
         await until(lambda: given(world) == 2, "given back")
         await until(lambda: asked(worker) == 0, "withdrawn")
         assert worker.note_of("j", Mirror.GROW_REFUSED) == ""
