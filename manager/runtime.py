@@ -260,6 +260,7 @@ class Seat:
         self._taken = asyncio.Event()
         self._asking: asyncio.Future[News] | None = None
         self._deadline = 0.0
+        self._removed = False
 
     @property
     def silent(self) -> bool:
@@ -288,8 +289,14 @@ class Seat:
         return before is not None
 
     async def take(self, of: object, worker: WorkerHandle) -> None:
-        """Let a worker of runtime `of` take over; the one before is stopped."""
+        """Let a worker of runtime `of` take over; the one before is stopped. If the cluster was
+        removed meanwhile this one is.
+        """
         await self.vacate()
+        if self._removed:
+            self.of = of  # nobody waits for it
+            await worker.stop()
+            return
         self.of, self._worker, self.answered = of, worker, False
         self._deadline = self._runtime.clock() + self._runtime.times.first_answer_s
         self._taken.set()
@@ -320,6 +327,7 @@ class Seat:
 
     async def stop(self) -> None:
         """See WorkerHandle."""
+        self._removed = True
         self._runtime.vacated(self)
         if self._worker is not None:
             await self._worker.stop()

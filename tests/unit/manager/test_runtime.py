@@ -366,3 +366,16 @@ def test_in_process_by_choice_is_no_problem() -> None:
         loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
     finally:
         loop.close()
+
+
+def test_a_cluster_that_is_removed_while_an_actor_takes_over(world: Callable[..., World]) -> None:
+    """Nobody would ever stop the actor."""
+    w = world(4.0, connects_s=3.0)
+    w.run(5)
+    (actor,) = w.rays[0].workers
+    assert not actor.stopped
+    w.within(w.seat.stop())
+    w.run(10)
+    assert actor.stopped
+    assert all(worker.stopped for worker in w.local.workers)
+    assert w.runtime.problem == ""
