@@ -78,7 +78,8 @@ def _finished(
         if until is None or now >= until:
             return state, (remove(copy),)
     if not local.finished:  # it could not be started: without its record it would begin anew
-        return state, ()
+        shows_run = transit.shows_run(local, record) and not record.admitted
+        return state, transit.take_back(local) if shows_run else ()
     at = expires_at(record.finished_at, None, rules.retention)
     state, effects = _expire(state, do.DeleteWorkload(), at, now)
     return (state, effects) if effects else (replace(state, due=earlier(state.due, until)), ())

@@ -133,3 +133,12 @@ def test_a_suspension_whose_answer_was_lost() -> None:
 def test_it_was_deactivated_between_two_writes() -> None:
     """The second one is made up for: who resumes it then is not taken for its last run."""
     assert planned(SUSPENDED, lost(active=False), SOON)[0] == (do.ResetStatus(),)
+
+
+def test_it_could_not_be_started_on_the_next_one() -> None:
+    """Its Workload is over, and the Job does not go on showing its last run."""
+    over = replace(record("b", 2), finished=True, finished_at=SOON)
+    assert planned(RUNS, over, SOON, queued=False)[0] == TAKE_BACK
+    assert planned(RESET, over, SOON, queued=False)[0] == ()
+    ran = replace(record("b", 2, admitted=True), finished=True, finished_at=SOON)
+    assert planned(RUNS, ran, SOON, queued=False)[0] == ()
