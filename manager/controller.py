@@ -226,9 +226,15 @@ class Controller:
         self.on_quota()
 
     def _free_offer(self, uid: str, before: JobState, after: JobState) -> None:
-        """Say when a decision was given up: its cluster has that room again."""
+        """Say when a decision was given up, or a binding of which there is no copy: its cluster has
+        that room again.
+        """
         if before.choice is not None and after.choice is None and after.bound is None:
             self.on_void(uid, before.choice.cluster)
+        was, now, copy = before.bound, after.bound, before.remote
+        left = was is not None and (now is None or now.cluster != was.cluster)
+        if was is not None and left and not (copy and copy.uid):
+            self.on_void(uid, was.cluster)
 
     def _free_growth(self, uid: str, before: JobState, after: JobState) -> None:
         """Say what became of more pods that were decided on: they are there, or are not to be."""

@@ -294,10 +294,6 @@ class EffectRunner:
             return await self._patch_workload(local.uid, record, order)
         body = status_body(effect, state, record, self._controller.rules, _now())
         await self._patch_workload(local.uid, record, body, "status")
-        copy = state.remote
-        left = isinstance(effect, do.Unbind) or (isinstance(effect, do.Evict) and effect.unbind)
-        if left and record.binding and not (copy and copy.uid):
-            self._clusters.offer_void(local.uid, record.binding.cluster)
         return None
 
     async def _create_workload(self, uid: str, local: LocalJob) -> None:

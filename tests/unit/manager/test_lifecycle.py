@@ -325,3 +325,20 @@ async def test_pods_that_have_done_their_work_need_no_quota() -> None:
         worker.fake.merge(JOBS, "wide", {"status": status}, "team", status=True)
         await world.offered("next")
         assert manager.scheduler.snapshot.tree.usage("cq") == {("f", "gpu"): 2}
+
+
+async def test_an_offer_that_was_never_made_owes_nothing_when_its_binding_is_gone() -> None:
+    """Whoever took that away, and whether the manager has heard the answer to its own write."""
+    world = Federation("a", quota=4)
+    async with world.running() as manager:
+        refused = world.workers["a"].fake
+        refused.fail(lambda request: request.method == "POST", times=1000)
+        uid = world.submit("j", 2)
+        await until(lambda: (r := world.record()) and r.binding, "bound")
+        ledger = manager.clusters.links["a"].ledger
+        assert ledger.owes(uid) is not None
+        patch_queue(world, stopPolicy="Hold")
+        unbound = {"admission": None, "fedq": {"cluster": ""}}
+        patch_workload(world, "j", {"status": unbound}, status=True)
+        await until(lambda: manager.controller.states[uid].bound is None, "seen")
+        assert ledger.owes(uid) is None
