@@ -203,7 +203,7 @@ async def test_a_frozen_server_keeps_connections_and_answers_nothing(apart: Rig)
     assert process is not None
     async with frozen(apart, name) as pids:
         assert process.pid in pids
-        assert state_of(process.pid) == "T"
+        assert wait_until(lambda: state_of(process.pid) == "T", 5)
         assert reach(apart, "management", "worker-1", 5) == "connected"
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(_ready(apart), QUIET)

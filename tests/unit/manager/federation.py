@@ -7,6 +7,7 @@ import base64
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from federation.api import record as records
@@ -70,7 +71,9 @@ class Federation:
         **spec: Any,
     ) -> None:
         """`spec` is added to that of ClusterQueue `cq` on the management cluster."""
-        self.home = FakeKube(namespaces=("team", FEDQ_NAMESPACE))
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        """By the management API server; it stands still."""
+        self.home = FakeKube(namespaces=("team", FEDQ_NAMESPACE), clock=lambda: self.now)
         queue_objects(self.home, quota, **spec)
         self.policies, self.sources = policies, sources
         self.keep_finished_s = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -257,6 +258,7 @@ async def test_it_takes_its_turn() -> None:
     async with world.running() as manager:
         uid, worker = await started(world)
         other = await full(world)
+        world.now += timedelta(seconds=1)
         later = world.submit("later", 2)
         await until(lambda: later in manager.scheduler.items, "it waits")
         edit(world, "j", parallelism=4)

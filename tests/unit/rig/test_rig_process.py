@@ -95,7 +95,8 @@ def test_unrecorded_process_of_an_interrupted_start_is_replaced(
     supervisor.start(Spec("worker-1/etcd", SLEEP), clean=True)
 
     assert not lost.running
-    assert [name for _, name in marked(home.path)] == ["worker-1/etcd"]
+    # Between fork and exec a process has no environment yet.
+    assert wait_until(lambda: [name for _, name in marked(home.path)] == ["worker-1/etcd"], 5)
 
 
 def test_death_while_starting_shows_the_log(supervisor: Supervisor) -> None:

@@ -115,7 +115,8 @@ class Lived(Worker):
             day = cls(**more)
             await day.live(what, number)
             deaths += day.deaths
-        assert 0 < whole.agent_writes <= deaths + 3, "an agent that was killed did not write less"
+        # How many writes a day takes varies: what comes at once goes together.
+        assert 0 < whole.agent_writes <= 2 * deaths, "most agents were never killed"
 
     # What people and controllers do
 
