@@ -137,14 +137,14 @@ class Measured:
             for cluster in ground.victims
         ]
         end = max(moment or 0.0 for moment in renewed) + ground.timings.rerun
-        await asyncio.sleep(end - BEFORE_S - REST_S - boottime())
+        await asyncio.sleep(end - BEFORE_S - REST_S - boottime())  # at rest until then
         rest = await sample(ground, requests=False)
-        await asyncio.sleep(end - BEFORE_S - boottime())
+        await asyncio.sleep(end - BEFORE_S - boottime())  # the wait ends soon after
         before = await sample(ground)
         profiler = await self._start_profiler(ground)
         await ground.until(lambda: _moved(ground), LONGEST_S, "all jobs to run elsewhere")
         moved_at = boottime()
-        await asyncio.sleep(SETTLED_S)
+        await asyncio.sleep(SETTLED_S)  # late writes count too
         after = await sample(ground)
         before.read()
         after.read()

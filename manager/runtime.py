@@ -212,7 +212,7 @@ class SupervisedRuntime:
                 await handle.poll("", -1)
             await self._contact(handle)
             if await seat.vacate():
-                await _within(self.times.check_s, handle.begin_again())
+                await _within(self.times.contact_s, handle.begin_again())
                 await self._contact(handle)
         except WorkerUnavailable as error:
             return f"Ray has failed: {error}"
