@@ -169,7 +169,7 @@ def test_nothing_in_the_control_group_of_a_run_survives(
     guard.tick(OVER, DEADLINE + 10)
 
     wait_for(lambda: not pod.alive())
-    assert "populated 0" in (group / "cgroup.events").read_text()
+    wait_for(lambda: "populated 0" in (group / "cgroup.events").read_text())
 
 
 def test_who_shares_a_control_group_with_a_run_goes_on(
