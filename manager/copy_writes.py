@@ -14,7 +14,6 @@ from federation.core.bound import has_pods
 from federation.core.facts import BATCH_JOB, RemoteJob
 from federation.edge.errors import (
     AlreadyExists,
-    ApiError,
     Conflict,
     Forbidden,
     Invalid,
@@ -85,19 +84,23 @@ class CopyWrites:
                 " there, with the LocalQueue",
             )
         except (Forbidden, Invalid) as error:
-            return await self._refused(command, kind, error)
+            return await self._made_before(command, kind, error)
         return self._made(job)
 
-    async def _refused(self, command: CreateCopy, kind: JobKind, error: ApiError) -> Outcome:
-        """The no to an offer that is made again says nothing of the one before: it may be there."""
+    async def _made_before(
+        self, command: CreateCopy, kind: JobKind, no: Forbidden | Invalid
+    ) -> Outcome:
+        """The no to an offer that is made again says nothing of the one before: it may be there.
+        Raises the no if it is not.
+        """
         try:
             job = await objects(self._client, kind).get(command.key.name, command.key.namespace)
         except (NotFound, Forbidden):
-            return Outcome(Result.REFUSED, error.reason, str(error))
+            raise no from None
         remote = self._copy(job)
-        if local_uid(job) == command.local_uid and remote.attempt == command.attempt:
-            return Outcome(Result.OK, remote=remote)
-        return Outcome(Result.REFUSED, error.reason, str(error))
+        if not _is_of(command, job, remote):
+            raise no
+        return Outcome(Result.OK, remote=remote)
 
     def _made(self, job: Json) -> Outcome:
         remote = self._copy(job)
@@ -121,7 +124,7 @@ class CopyWrites:
                 " rename one of the two, or keep this job off that cluster",
             )
         remote = self._copy(job)
-        if local_uid(job) == command.local_uid and remote.attempt == command.attempt:
+        if _is_of(command, job, remote):
             return Outcome(Result.OK, remote=remote)
         if local_uid(job) == command.local_uid and remote.attempt > command.attempt:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {remote.attempt} is there")
@@ -184,6 +187,11 @@ class CopyWrites:
         if job["metadata"]["uid"] != command.uid:
             return Outcome(Result.ABSENT)
         return Outcome(Result.RETRY, error.reason, str(error), self._copy(job))
+
+
+def _is_of(command: CreateCopy, copy: Json, remote: RemoteJob) -> bool:
+    """Whether a copy is that of this job and attempt."""
+    return local_uid(copy) == command.local_uid and remote.attempt == command.attempt
 
 
 def local_uid(copy: Json) -> str:
