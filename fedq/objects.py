@@ -11,7 +11,7 @@ from typing import Any
 from federation.core.facts import BATCH_JOB
 from federation.edge.errors import Forbidden, NotFound
 from federation.edge.kind_informers import plurals, served, served_versions
-from federation.edge.kind_objects import listed, named
+from federation.edge.kind_objects import PartOfAnother, listed, named
 from federation.edge.kube import KubeClient
 from federation.jobs.kinds.kind import JobKind, Kinds
 from fedq.errors import BAD_INPUT, CommandError
@@ -99,11 +99,11 @@ async def _of_name(client: KubeClient, kinds: Kinds, name: str, namespace: str) 
 async def _find(client: KubeClient, kind: JobKind, name: str, namespace: str) -> Found:
     try:
         return Found(kind, await named(client, kind, name, namespace))
+    except PartOfAnother as error:
+        raise CommandError(str(error)) from error
     except NotFound as error:
         if kind.name != BATCH_JOB and not await served(client, kind):
             raise not_served(kind) from error
-        if "is part of" in str(error):
-            raise CommandError(str(error)) from error
         raise await _missing(client, kind, name, namespace) from error
 
 

@@ -21,6 +21,10 @@ from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.pod_groups import bundle, copied, group_of, own_job
 
 
+class PartOfAnother(NotFound):
+    """A pod of that name is part of something that is queued as a whole."""
+
+
 class Objects:
     """Those of a kind on one cluster. Errors are those of the client."""
 
@@ -203,7 +207,7 @@ def grouped(pods: list[Json]) -> list[Json]:
 
 async def named(client: KubeClient, kind: JobKind, name: str, namespace: str) -> Json:
     """One object. A group of pods is known by the name of any of its pods, and by its own. Raises
-    NotFound, also for a pod that is part of something that is queued as a whole.
+    NotFound, of a pod that is part of something else PartOfAnother.
     """
     if not kind.bundled:
         return await client.get(resource_of(kind), name, namespace)
@@ -216,7 +220,7 @@ async def named(client: KubeClient, kind: JobKind, name: str, namespace: str) ->
     owners = pod["metadata"]["ownerReferences"]
     owner = next(one for one in owners if one.get("controller"))
     text = f"pod {namespace}/{name} is part of {owner['kind']} {owner['name']}: name that"
-    raise NotFound(text, status=404, reason="NotFound")
+    raise PartOfAnother(text, status=404, reason="NotFound")
 
 
 def names_of(obj: Json) -> set[str]:
