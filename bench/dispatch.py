@@ -23,14 +23,13 @@ from typing import Any
 from tenacity import AsyncRetrying, stop_after_delay, wait_fixed
 
 from bench.observer import Observer, observing
-from bench.rigged import NAMESPACE, job, rigged
+from bench.rigged import CREATORS, NAMESPACE, create_jobs, job, rigged
 from bench.usage import api_writes, cpu_seconds, peak_memory_mb, percentiles, process_ids
 from federation.edge.kube import KubeClient
 from federation.edge.resources import CONFIGMAPS, JOBS
 from fedq.stack import Stack
 
 Json = dict[str, Any]
-CREATORS = 16
 RAW_WRITES = 400
 CHANGES_A_SECOND = 10
 SHOWN_WITHIN_S = 10.0
@@ -54,7 +53,7 @@ async def _throughput(
     writes_before = {name: await api_writes(client) for name, client in clients.items()}
     own_before = _own_writes(stack)
     started = time.monotonic()
-    await _create(management, observer, [f"bench-{i:05d}" for i in range(jobs)], seconds)
+    await create_jobs(management, observer, [job(f"bench-{i:05d}", seconds) for i in range(jobs)])
     await observer.wait("complete", jobs)
     elapsed = time.monotonic() - started
     await _settled(clients, stack)
@@ -83,18 +82,6 @@ async def _throughput(
         "peak_memory_mb": {name: peak_memory_mb(pid) for name, pid in sorted(pids.items())},
         "raw_api_writes_per_s": raw,
     }
-
-
-async def _create(client: KubeClient, observer: Observer, names: list[str], seconds: float) -> None:
-    queue = list(reversed(names))
-
-    async def creator() -> None:
-        while queue:
-            name = queue.pop()
-            observer.created[name] = time.monotonic()
-            await client.create(JOBS, job(name, seconds=seconds))
-
-    await asyncio.gather(*(creator() for _ in range(CREATORS)))
 
 
 async def _settled(clients: dict[str, KubeClient], stack: Stack) -> None:

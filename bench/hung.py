@@ -19,15 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.observer import Observer, observing
-from bench.rigged import NAMESPACE, job, rigged
+from bench.rigged import NAMESPACE, create_jobs, job, rigged
 from federation.edge.kube import KubeClient
-from federation.edge.resources import JOBS
 from fedq.drill.faults.processes import frozen
 from fedq.stack import Stack
 
 Json = dict[str, Any]
 WORKERS = 3
-CREATORS = 16
 SHARE = 0.9
 
 
@@ -42,12 +40,12 @@ async def rounds(stack: Stack, jobs: int, count: int) -> Json:
         for number in range(count):
             names = [f"well-{number}-{index:04d}" for index in range(jobs)]
             well.append(await _rate(management, observer, names, others))
-            await _until_open(observer, names, 0)
+            await observer.wait("complete", len(observer.created))
             names = [f"hung-{number}-{index:04d}" for index in range(jobs)]
             async with frozen(stack.rig, f"{last}/kube-apiserver"):
                 hung.append(await _rate(management, observer, names, ()))
-                late.append(len(_open(observer, names)))
-            await _until_open(observer, names, 0)
+                late.append(len(observer.created) - len(observer.reached["complete"]))
+            await observer.wait("complete", len(observer.created))
             await asyncio.to_thread(stack.wait_active)
     ratios = [a / b for a, b in zip(hung, well, strict=True)]
     return {
@@ -63,31 +61,18 @@ async def rounds(stack: Stack, jobs: int, count: int) -> Json:
 async def _rate(
     client: KubeClient, observer: Observer, names: list[str], clusters: Sequence[str]
 ) -> float:
-    """Jobs a second, from the first create until nine tenths are complete."""
-    queue, started = list(reversed(names)), time.monotonic()
-
-    async def creator() -> None:
-        while queue:
-            body = job(name := queue.pop(), seconds=1)
-            if clusters:
-                body["metadata"]["annotations"] = {"fedq.io/clusters": ",".join(clusters)}
-            observer.created[name] = time.monotonic()
-            await client.create(JOBS, body)
-
-    await asyncio.gather(*(creator() for _ in range(CREATORS)))
-    enough = round(SHARE * len(names))
-    await _until_open(observer, names, len(names) - enough)
+    """Jobs a second, from the first create until nine tenths are complete. All Jobs before them
+    are.
+    """
+    bodies = [job(name, seconds=1) for name in names]
+    if clusters:
+        for body in bodies:
+            body["metadata"]["annotations"] = {"fedq.io/clusters": ",".join(clusters)}
+    before, enough = len(observer.reached["complete"]), round(SHARE * len(names))
+    started = time.monotonic()
+    await create_jobs(client, observer, bodies)
+    await observer.wait("complete", before + enough)
     return enough / (time.monotonic() - started)
-
-
-async def _until_open(observer: Observer, names: list[str], most: int) -> None:
-    while len(_open(observer, names)) > most:
-        observer.changed.clear()
-        await observer.changed.wait()
-
-
-def _open(observer: Observer, names: list[str]) -> set[str]:
-    return set(names) - observer.reached["complete"].keys()
 
 
 def main() -> int:

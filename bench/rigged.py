@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.observer import Observer
 from federation.api.names import Label
+from federation.edge.kube import KubeClient
+from federation.edge.resources import JOBS
 from fedq.queue_manifests import queue_manifests
 from fedq.rig.rig import Rig
 from fedq.stack import Stack
@@ -18,6 +23,7 @@ Json = dict[str, Any]
 
 NAMESPACE = "bench"
 QUEUE = "bench"
+CREATORS = 16
 
 
 @contextmanager
@@ -37,6 +43,19 @@ def rigged(workers: int, home: Path | None = None) -> Iterator[Stack]:
             if home is None:
                 stack.stop()
                 rig.down()
+
+
+async def create_jobs(client: KubeClient, observer: Observer, jobs: Sequence[Json]) -> None:
+    """Create Jobs in their order, CREATORS at a time; the observer hears when each was sent."""
+    queue = list(reversed(jobs))
+
+    async def creator() -> None:
+        while queue:
+            body = queue.pop()
+            observer.created[body["metadata"]["name"]] = time.monotonic()
+            await client.create(JOBS, body)
+
+    await asyncio.gather(*(creator() for _ in range(CREATORS)))
 
 
 def queues() -> list[Json]:
