@@ -35,9 +35,11 @@ def growth_uid(job: str) -> str:
 
 def applies(local: LocalJob, record: Record) -> bool:
     """Whether the number of pods of a bound job follows its edits without a restart."""
+    if not (local.elastic and record.elastic):  # asked at every step of every job
+        return False
     given = record.admission
     one = given is not None and len(given.pod_sets) == 1 and len(local.pod_sets) == 1
-    return local.elastic and record.elastic and one and record.binding is not None
+    return one and record.binding is not None
 
 
 def wanted(local: LocalJob) -> int:
