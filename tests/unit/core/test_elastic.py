@@ -202,7 +202,7 @@ def test_pods_that_ask_for_other_amounts_by_now() -> None:
     assert "gpu" in said.message
     placed = replace(facts, growing=Growing(2, 0), grown=admitted(2, each=3))
     assert step(placed, on.Tick(), NOW, RULES)[0].grown is None
-    none = replace(facts, record=replace(known(4, 0, 0).record, version=20))  # type: ignore[type-var]
+    none = replace(facts, record=replace(known(4, 0, 0).record, version=20))  # type: ignore[type-var]  # known
     runs = replace(facts.remotes["a"], size=Size(0, 0, 0))
     assert planned(replace(none, remotes={"a": runs})) == (do.EnqueueGrowth(4),)
 
@@ -260,7 +260,7 @@ LEAVING = {
 def test_what_waits_goes_with_its_reason(name: str, placed: bool) -> None:
     """More pods leave the queue, or give back what was placed, first of all."""
     asks = 2 if name == "smaller again" else 4
-    facts = known(asks, 2, 2, growing=Growing(2, 0), **LEAVING[name])  # type: ignore[arg-type]
+    facts = known(asks, 2, 2, growing=Growing(2, 0), **LEAVING[name])  # type: ignore[arg-type]  # by name
     if placed:
         facts = replace(facts, grown=admitted(2))
     after, effects = step(facts, on.Tick(), NOW, RULES)

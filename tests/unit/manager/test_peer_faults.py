@@ -276,9 +276,9 @@ def test_no_place_elsewhere() -> None:
         await world.until(lambda: world.record().binding is None)
         assert world.record().life.evicted == "ClusterLost"
         assert not world.local()["spec"]["suspend"]
-        await asyncio.sleep(PLACE_S - 5)
+        await asyncio.sleep(PLACE_S - 5)  # virtual time
         assert not world.local()["spec"]["suspend"]
-        await asyncio.sleep(10)
+        await asyncio.sleep(10)  # virtual time
         assert world.local()["spec"]["suspend"]
         status = world.local()["status"]
         assert (status.get("active"), status.get("startTime")) == (None, None)

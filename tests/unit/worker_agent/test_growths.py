@@ -212,7 +212,7 @@ async def test_pods_that_are_being_written_are_no_victims_yet() -> None:
             await written.wait()
             await grow(job, patch)
 
-        worker.agent.state.api.grow = slow  # type: ignore[method-assign]
+        worker.agent.state.api.grow = slow  # type: ignore[method-assign]  # a slow write
         ask(worker, 4)
         await until(lambda: used(worker) == 4)
         worker.add(mirrored("urgent", 2, priority=1))

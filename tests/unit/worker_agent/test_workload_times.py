@@ -32,15 +32,15 @@ class Coming(Worker):
             for number in range(self._count):
                 self.came.append(loop.now)
                 self.add(mirrored(f"j-{number}"))
-                await asyncio.sleep(self._apart)
-            await asyncio.sleep(COPY_AFTER_S + QUIET_S)
+                await asyncio.sleep(self._apart)  # virtual time, as below
+            await asyncio.sleep(COPY_AFTER_S + QUIET_S)  # virtual time
             await stop([writer, looker])
 
     async def _look(self, loop: VirtualLoop) -> None:
         while True:
             there = len(self.fake.items(WORKLOADS))
             self.written += [loop.now] * (there - len(self.written))
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # virtual time
 
 
 def test_a_copy_that_comes_alone() -> None:
