@@ -42,8 +42,8 @@ def duration(ground: Ground, at_least: float = 0.0) -> float:
 
 
 def long_enough(ground: Ground, lasts: float) -> float:
-    """For how many seconds jobs run that are stopped by a fault of that length, and run elsewhere when
-    it is mended.
+    """For how many seconds jobs run that a fault of that length stops, and that still run elsewhere
+    when it is mended.
     """
     times = ground.timings
     return max(lasts - times.rerun, times.lease + times.kill) + 30
