@@ -91,6 +91,7 @@ async def run(
         await asyncio.gather(*(informer.synced.wait() for informer in informers))
         await kinds.settled.wait()
         await catalog.claims.ready()
+        await reporter.recall()
         if settings.listen:
             problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)
             web = serve(app(problem, _status(client, heartbeat)), settings.listen)
