@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from importlib.metadata import version
 
 import structlog
@@ -34,6 +35,7 @@ VERSION = version("fedq")
 class Reporter:
     """Writes the report when something changed, at most twice a second. `epoch` is the one that the
     cluster is in, 0 while it is not known: of no lower one is any copy started after it is told.
+    `tier` is how well the cluster keeps `stop` now.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Reporter:
         catalog: Catalog,
         agent: Agent,
         cluster: str,
-        tier: Tier = Tier.AGENT,
+        tier: Callable[[], Tier] = lambda: Tier.AGENT,
     ) -> None:
         self._client, self._catalog, self._agent = client, catalog, agent
         self._cluster, self._tier = cluster, tier
@@ -134,7 +136,7 @@ class Reporter:
         return {
             "agentVersion": VERSION,
             **({"inventoryEpoch": self.epoch} if self.epoch else {}),  # else what was told stands
-            "tier": self._tier.value,
+            "tier": self._tier().value,
             "countedResourceVersion": str(self._agent.decided_version),
             "localQueues": [
                 {"namespace": q.namespace, "name": q.name, "clusterQueue": q.cluster_queue}
