@@ -326,6 +326,18 @@ class Faults:
         self._annotate(name, Order.FENCE_CONFIRMED, str(epoch))
         self.world.records.reached["confirmed"] += 1
         self.world.note("people", f"{name} is confirmed dead below epoch {epoch}")
+        self.world.loop.later(20, self._confirm_again, name)
+
+    def _confirm_again(self, name: str) -> None:
+        """An order that was not followed is gone: they read why, and give it as it is right now."""
+        objects = self.world.home.items(MULTIKUEUE_CLUSTERS)
+        notes = [
+            obj["metadata"].get("annotations") or {}
+            for obj in objects
+            if obj["metadata"]["name"] == name
+        ]
+        if not any(Order.FENCE_CONFIRMED.value in found for found in notes):
+            self._confirm(name)
 
     # Nodes and cards
 

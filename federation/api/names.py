@@ -151,6 +151,8 @@ class Lease(StrEnum):
     """UID of the namespace kube-system of the physical cluster that the epoch is of."""
     OWN_SINCE = "fedq.io/own-since-epoch"
     """The first epoch of that physical cluster: lower ones are of another one of the same name."""
+    CONFIRMED_BELOW = "fedq.io/confirmed-below"
+    """Somebody made sure that nothing runs of what was bound in an epoch below this one."""
     RENEWAL = "fedq.io/renewal"
     """What the agent knows as it renews (JSON, see `federation.api.renewal`)."""
     LOWERED_FROM = "fedq.io/lowered-from"

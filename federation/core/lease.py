@@ -44,7 +44,7 @@ class LeaseSeen:
     ('': not known), `own_since` the first epoch of it (0: all are, as far as is known). `known` is
     the renewTime of the last renewal that the agent knew of as it made this one ('': none that
     still held, None: it does not tell), `breaks` how often its lease may have ended by then (0: it
-    does not tell).
+    does not tell). All that was bound below the epoch `confirmed_below` was confirmed to be dead.
     """
 
     version: int
@@ -62,6 +62,7 @@ class LeaseSeen:
     own_since: int = 0
     known: str | None = None
     breaks: int = 0
+    confirmed_below: int = 0
 
     @property
     def held(self) -> bool:
