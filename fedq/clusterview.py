@@ -90,6 +90,7 @@ def _held(obj: Json, fedq: Json) -> str:
     cordon, brake = cluster_orders(obj).cordon, fedq.get("brake")
     parts = [f"no new work: {cordon}"] if cordon else []
     parts += [f"no cluster is given up: {brake}"] if brake else []
+    parts += [str(fedq["order"])] if fedq.get("order") else []
     return "; ".join(parts)
 
 

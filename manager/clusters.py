@@ -33,6 +33,7 @@ from federation.edge.resources import (
 from federation.edge.services import guard
 from manager.check_status import CheckStatus
 from manager.cluster_status import ClusterStatus
+from manager.confirmations import Confirmations
 from manager.exposure import Exposures
 from manager.health import Watcher
 from manager.kubeconfigs import KubeConfigs, Sources
@@ -112,8 +113,9 @@ class Clusters:
         self._dirty = asyncio.Event()
         self._started = asyncio.Event()
         self._dirty.set()  # what is there at start is looked at, be it nothing
-        changed, rules_changed = self._changed, self._rules_changed
-        self._objects: Store[Json] = Store(_keep, changed)
+        rules_changed = self._rules_changed
+        self._confirmations = Confirmations(client)
+        self._objects: Store[Json] = Store(_keep, self._changed)
         self._configs: Store[Config] = Store(_config, rules_changed)
         self._checks: Store[Check] = Store(_check, rules_changed)
         self._kubeconfigs = KubeConfigs(client, sources or Sources(), self._wake, watcher.clock)
@@ -125,7 +127,8 @@ class Clusters:
             *self._kubeconfigs.informers,
         ]
 
-    def _changed(self, key: object, old: object, new: object) -> None:
+    def _changed(self, key: object, old: Json | None, new: Json | None) -> None:
+        self._confirmations.seen(old, new)
         self._wake()
 
     def _wake(self) -> None:
@@ -161,13 +164,13 @@ class Clusters:
         """What is known of a cluster beside its Lease; None if it does not exist."""
         if (obj := self._objects.items.get(("", name))) is None:
             return None
-        orders, link = cluster_orders(obj), self.links.get(name)
+        link = self.links.get(name)
         health = self._reached(name, obj)
         return Facts(
             unusable="" if health.ok else f"{health.reason}: {health.message}",
             listed=link is not None and link.inventoried.is_set() and health.ok,
             inventory_epoch=link.ledger.inventory_epoch if link else 0,
-            confirmed_below=orders.confirmed_below,
+            order=self._confirmations.order(obj),
             identity=link.identity if link else "",
         )
 
@@ -389,6 +392,7 @@ class Clusters:
         while True:
             self.look()
             for (_, name), obj in list(self._objects.items.items()):
+                await self._confirmations.settle(obj, self.watcher.verdict(name).order)
                 await self._status.show(obj, self._health(name, obj), self._fedq(name, obj))
             for check in list(self._checks.items.values()):
                 if check.controller == Controller.MULTIKUEUE:
@@ -409,7 +413,8 @@ class Clusters:
         verdict, link = self.watcher.verdict(name), self.links.get(name)
         tier = (link.ledger.tier if link else "") or Tier.AGENT.value
         tier = tier if self.watcher.heard(name) else Tier.NONE.value
-        return self._status.fedq(obj, verdict, tier, self.watcher.brake)
+        shown = self._status.fedq(obj, verdict, tier, self.watcher.brake)
+        return {**shown, "order": self._confirmations.text(obj) or None}
 
 
 async def _until_cancelled(link: ClusterLink) -> None:
