@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.epochs import read_epoch
-from federation.api.names import Order
+from federation.api.names import Order, Trait
 
+NO_AGENT = "none"
 GRACEFUL = "graceful"
 NOW = "now"
 
@@ -44,6 +45,14 @@ def cluster_orders(obj: Mapping[str, Any]) -> ClusterOrders:
         cordon = cordon or "cordoned"
     confirmed = read_epoch(notes.get(Order.FENCE_CONFIRMED.value, ""))
     return ClusterOrders(cordon, drain if drain in (GRACEFUL, NOW) else "", confirmed)
+
+
+def without_agent(obj: Mapping[str, Any]) -> bool:
+    """Whether a MultiKueueCluster is run by plain Kueue. That is said, and never guessed: an agent
+    that has yet to start looks the same.
+    """
+    notes = obj["metadata"].get("annotations") or {}
+    return bool(notes.get(Trait.AGENT.value) == NO_AGENT)
 
 
 def move_target(obj: Mapping[str, Any]) -> str:

@@ -47,7 +47,8 @@ class Facts:
     cannot work with it (its API server, the kubeconfig, the report; '' if it can), `listed` whether
     the copies there have been listed, `inventory_epoch` for which epoch its agent reports all it
     has. `confirmed_below` is an order: all that was bound below it is dead. `identity` is that of
-    the physical cluster which answers under the name ('': not known).
+    the physical cluster which answers under the name ('': not known). `contact` is whether its API
+    server answers, as far as the manager could ask it: all that is known of one without an agent.
     """
 
     missing_since: float | None = None
@@ -57,6 +58,7 @@ class Facts:
     inventory_epoch: int = 0
     confirmed_below: int = 0
     identity: str = ""
+    contact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
