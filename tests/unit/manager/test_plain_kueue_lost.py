@@ -1,0 +1,144 @@
+"""A cluster that plain Kueue runs is lost, and comes back: two copies are possible, one result."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from federation.api.names import Option
+from federation.core.reasons import Reason
+from federation.edge.resources import JOBS, MULTIKUEUE_CLUSTERS
+from manager import cluster_worker
+from tests.unit.manager import plain
+from tests.unit.manager.federation import writes
+from tests.unit.manager.plain import PlainFederation, clone
+from tests.unit.manager.support import until
+from tests.unit.worker_agent.support import Worker
+
+LOST_S = 1.5
+
+
+@pytest.fixture(autouse=True)
+def _probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_worker, "PROBE_S", 0.1)
+
+
+def federation(*names: str) -> PlainFederation:
+    found = PlainFederation(*names)
+    found.worker_lost_s = LOST_S
+    return found
+
+
+def phase(world: PlainFederation, name: str = "k") -> str:
+    found = world.home.get(MULTIKUEUE_CLUSTERS, name).get("status") or {}
+    return str((found.get("fedq") or {}).get("phase"))
+
+
+async def lost(world: PlainFederation, worker: Worker) -> float:
+    """Cut a cluster off; how long it took until its job was bound elsewhere."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    worker.fake.cut()
+    await until(lambda: phase(world) == "Suspect", "no contact is shown")
+    assert world.record().binding.cluster == "k"
+    await until(lambda: (b := world.record().binding) and b.cluster == "z", "bound elsewhere")
+    return loop.time() - begun
+
+
+async def test_lost_and_back() -> None:
+    """It runs elsewhere after the time, in another attempt; the older copy goes when it is back."""
+    world = federation("k", "z")
+    async with world.running():
+        world.submit(**{Option.PREFER_CLUSTERS.value: "k"})
+        worker = await plain.run(world)
+        assert await lost(world, worker) >= LOST_S
+        assert world.record().attempt == 2
+        other = world.workers["z"]
+        await until(lambda: other.fake.items(JOBS), "an offer")
+        world.start(other)
+        await until(lambda: world.record().admitted, "it runs there")
+        assert not worker.get("j")["spec"]["suspend"], "nobody stops the other one"
+        worker.fake.heal()
+        await until(lambda: not worker.fake.items(JOBS), "the older one is removed")
+        await until(lambda: clone(worker) is None, "with its Workload")
+        assert world.record().binding.cluster == "z"
+        other.end("j")
+        await until(lambda: world.record().finished, "finished")
+    assert writes(other.fake)["POST jobs"] == 1
+
+
+async def test_back_in_time() -> None:
+    """A short silence changes nothing."""
+    world = federation("k", "z")
+    world.worker_lost_s = 900.0
+    async with world.running():
+        world.submit(**{Option.PREFER_CLUSTERS.value: "k"})
+        worker = await plain.run(world)
+        worker.fake.cut()
+        await until(lambda: phase(world) == "Suspect", "no contact is shown")
+        worker.fake.heal()
+        await until(lambda: phase(world) == "Ready", "contact again")
+        worker.end("j")
+        await until(lambda: world.record().finished, "finished")
+        assert world.record().attempt == 1
+
+
+async def test_completed_while_it_was_lost() -> None:
+    """Work that was completed counts, though another attempt runs: that one goes."""
+    world = federation("k", "z")
+    async with world.running():
+        world.submit(**{Option.PREFER_CLUSTERS.value: "k"})
+        worker = await plain.run(world)
+        await lost(world, worker)
+        other = world.workers["z"]
+        await until(lambda: other.fake.items(JOBS), "an offer")
+        world.start(other)
+        await until(lambda: world.record().admitted, "it runs there")
+        worker.end("j")
+        worker.fake.heal()
+        await until(lambda: world.record().finished, "its result counts")
+        await until(lambda: not other.fake.items(JOBS), "the other one is removed")
+        await until(lambda: not worker.fake.items(JOBS), "and so is this one")
+
+
+async def test_what_is_to_be_kept_waits() -> None:
+    """With the policy keep it never runs elsewhere."""
+    world = federation("k", "z")
+    async with world.running():
+        notes = {Option.PREFER_CLUSTERS.value: "k", Option.ON_DISCONNECT.value: "keep"}
+        world.submit(**notes)
+        worker = await plain.run(world)
+        worker.fake.cut()
+        await until(lambda: phase(world) == "Lost", "the cluster is lost")
+        assert world.record().binding.cluster == "k"
+        worker.fake.heal()
+        await until(lambda: phase(world) == "Ready", "contact again")
+        worker.end("j")
+        await until(lambda: world.record().finished, "finished")
+
+
+async def test_what_is_told() -> None:
+    """That the cluster is lost, and under which promise it runs again."""
+    world = federation("k", "z")
+    async with world.running():
+        world.submit(**{Option.PREFER_CLUSTERS.value: "k"})
+        worker = await plain.run(world)
+        await lost(world, worker)
+        record = world.record()
+        assert record.life.evicted in ("", Reason.CLUSTER_LOST)
+        found = world.home.get(MULTIKUEUE_CLUSTERS, "k")["status"]["fedq"]
+        assert found["tier"] == "none"
+
+
+async def test_a_refused_login_is_no_silence() -> None:
+    """Its API server answers, be it with a no: it is a matter of configuration, nothing moves."""
+    world = federation("k", "z")
+    async with world.running():
+        world.submit(**{Option.PREFER_CLUSTERS.value: "k"})
+        worker = await plain.run(world)
+        worker.fake.fail(lambda request: True, times=10**6, status=401)
+        await until(lambda: phase(world) == "Unusable", "it is shown")
+        await asyncio.sleep(2 * LOST_S)  # it must not happen, which no event tells
+        assert world.record().binding.cluster == "k"
+        assert phase(world) == "Unusable"
