@@ -72,7 +72,7 @@ class Watcher:
         self.facts: Callable[[str], Facts | None] = lambda name: None
         self.plain: Callable[[str], bool] = lambda name: False
         """Whether plain Kueue runs a cluster, so that no agent renews a Lease for it."""
-        self._worker_lost_s = worker_lost_s
+        self.worker_lost_s = worker_lost_s
         self._contacts: dict[str, plain_kueue.Contact] = {}
         self._timings = timings
         self._bound: Mapping[str, int] = {}
@@ -195,7 +195,7 @@ class Watcher:
 
     def _contact(self, name: str, facts: Facts, now: float) -> plain_kueue.Contact:
         free_at, known = self.brake.free_at(self._timings), self._contacts.get(name)
-        found = plain_kueue.looked(known, facts, now, self._worker_lost_s, free_at)
+        found = plain_kueue.looked(known, facts, now, self.worker_lost_s, free_at)
         self._contacts[name] = found
         return found
 
@@ -203,7 +203,7 @@ class Watcher:
         if self.plain(name):
             contact, epoch = self._contact(name, facts, now), self.epoch(name)
             return plain_kueue.judge(
-                name, contact, facts, epoch, self._worker_lost_s, self.brake, now
+                name, contact, facts, epoch, self.worker_lost_s, self.brake, now
             )
         watch = self.leases.watches.get(name, UNSEEN)
         settled = settle(watch, now, self._timings, self.brake)

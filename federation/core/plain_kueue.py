@@ -109,5 +109,6 @@ def judge(
         present=phase is Phase.READY and facts.listed,
         suspect=contact.lost,
         silent=away if contact.lost else 0.0,
+        plain=True,
     )
     return Verdict(phase, standing, cause, since, next_)

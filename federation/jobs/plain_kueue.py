@@ -52,7 +52,7 @@ def clone_of(body: Json, workload: str, priority: int) -> Json:
     sets: Json = {"name": role.name, "count": role.count, "template": role.template}
     if pods.min_count is not None:
         sets["minCount"] = pods.min_count
-    notes = {key.value: meta["annotations"].get(key.value) for key in Mirror}
+    notes = {k: v for k, v in meta["annotations"].items() if k.startswith("fedq.io/")}
     spec: Json = {
         "queueName": meta["labels"][Label.QUEUE_NAME.value],
         "active": Mirror.REFUSED.value not in meta["annotations"],
@@ -69,10 +69,7 @@ def clone_of(body: Json, workload: str, priority: int) -> Json:
             "name": workload,
             "namespace": meta["namespace"],
             "labels": {origin: meta["labels"][origin]},
-            "annotations": {
-                **{key: value for key, value in notes.items() if value is not None},
-                Mirror.JOB.value: meta["name"],
-            },
+            "annotations": {**notes, Mirror.JOB.value: meta["name"]},
         },
         "spec": spec,
     }
@@ -113,7 +110,7 @@ def answer(clone: Json) -> Answer:
         return Answer(0.0, reason, message or refused)
     if ended := _ended(clone):
         return Answer(0.0, Reason.EVICTED_ON_WORKER_CLUSTER, f"{ended.reason}: {ended.message}")
-    if not clone["spec"].get("active", True):
+    if not (clone.get("spec") or {}).get("active", True):
         return Answer(0.0, Reason.DEACTIVATED, "its Workload was deactivated there")
     said = find(status, ConditionType.QUOTA_RESERVED)
     if said is None or is_true(status, ConditionType.ADMITTED):
