@@ -7,7 +7,9 @@ module. It says so, with what was wrong.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import signal
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from federation.api.names import Label, Mirror, Trait
 from federation.core.failover import OnDisconnect
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
-from federation.edge.resources import JOBS, WORKLOADS
+from federation.edge.resources import JOBS, PODS, WORKLOADS
 from fedq.rig import kueue
 from fedq.rig.errors import RigError
 from fedq.rig.rig import Rig
@@ -52,6 +54,9 @@ class PlainStack(Stack):
         cluster["metadata"]["annotations"] = {Trait.AGENT.value: "none"}
         self.apply(self.rig.management, [secret, cluster])
 
+    def start_manager(self, *args: Any, **settings: str) -> None:
+        super().start_manager(*args, **settings, FEDQ_WORKER_LOST_S="15")
+
     def start_agent(self, worker: str, config: Path | None = None) -> None:
         if worker == PLAIN:
             kueue.start(self.rig, worker)
@@ -84,6 +89,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 def team(stack: Stack, name: str, here: int, there: int) -> Team:
     """A team with so many cores on the cluster that Kueue runs, and on the other one."""
+    name = f"{name}-{uuid.uuid4().hex[:6]}"
     for cluster, cpu in ((stack.rig.management, 40), (PLAIN, here), (OTHER, there)):
         stack.apply(cluster, queue_objects(name, cpu))
     return Team(stack, name)
@@ -160,11 +166,53 @@ async def test_evicted_there_and_run_elsewhere(plain: Stack) -> None:
         await there.create(JOBS, local)
         await until(there, JOBS, ours.name, "urgent", lambda o: not o["spec"]["suspend"])
 
-        def elsewhere(obj: Json) -> bool:
-            fedq = (obj.get("status") or {}).get("fedq") or {}
-            return fedq.get("cluster") == OTHER and condition("Admitted")(obj)
-
-        record = await until(home, WORKLOADS, ours.name, "", elsewhere)
+        record = await until(home, WORKLOADS, ours.name, "", runs_on(OTHER))
         assert record["status"]["fedq"]["attempt"] == 2
         assert await offered(there, ours) == []
         await home.delete(JOBS, "moved", ours.name)
+
+
+async def test_deleted_here_and_removed_there(plain: Stack) -> None:
+    """While it runs: its pods, the Job and the Workload."""
+    ours = team(plain, "deleted", here=20, there=0)
+    async with client(plain, "management") as home, client(plain, PLAIN) as there:
+        await home.create(JOBS, ours.job("one", seconds=60, pods=2))
+        await until(there, JOBS, ours.name, "one", lambda o: o["status"].get("active") == 2)
+        (workload,) = (await there.list(WORKLOADS, ours.name)).items
+        await home.delete(JOBS, "one", ours.name)
+        await gone(there, ours.name, "one")
+        await gone(there, ours.name, workload["metadata"]["name"], WORKLOADS)
+        assert not (await there.list(PODS, ours.name)).items
+
+
+async def test_lost_and_back(plain: Stack) -> None:
+    """Its API server stands still: the job runs elsewhere; the older copy goes when it is back."""
+    ours = team(plain, "lost", here=2, there=0)
+    api_server = plain.rig.process(f"{PLAIN}/kube-apiserver")
+    assert api_server is not None
+    async with client(plain, "management") as home, client(plain, PLAIN) as there:
+        await home.create(JOBS, ours.job("one", seconds=300, cpu="2"))
+        await until(there, JOBS, ours.name, "one", lambda o: not o["spec"]["suspend"])
+        await until(home, JOBS, ours.name, "one", lambda o: not o["spec"]["suspend"])
+        plain.apply(OTHER, queue_objects(ours.name, 2))
+        os.kill(api_server.pid, signal.SIGSTOP)
+        try:
+            record = await until(home, WORKLOADS, ours.name, "", runs_on(OTHER))
+        finally:
+            os.kill(api_server.pid, signal.SIGCONT)
+        assert record["status"]["fedq"]["attempt"] == 2
+        await gone(there, ours.name, "one")
+        await gone(there, ours.name, record["metadata"]["name"], WORKLOADS)
+        found = await home.get(WORKLOADS, record["metadata"]["name"], ours.name)
+        assert runs_on(OTHER)(found)
+        await home.delete(JOBS, "one", ours.name)
+
+
+def runs_on(cluster: str) -> Callable[[Json], bool]:
+    """Whether a record says that its job runs on a cluster."""
+
+    def holds(obj: Json) -> bool:
+        fedq = (obj.get("status") or {}).get("fedq") or {}
+        return fedq.get("cluster") == cluster and condition("Admitted")(obj)
+
+    return holds
