@@ -394,10 +394,7 @@ def _reason(error: ApiError) -> str:
 
 
 def _missing(informer: Informer, *, plain: bool) -> str:
-    what = f"{informer.resource.plural}.{informer.resource.group}/{informer.resource.version}"
-    if plain:
-        return f"{what} is not served there: install Kueue (0.15 or newer), or our agent"
-    return (
-        f"{what.partition('/')[0]} is not served there: install the"
-        " worker base (kubectl apply -k deploy/kustomize/worker) and start the agent"
-    )
+    todo = "the worker base (kubectl apply -k deploy/kustomize/worker) and start the agent"
+    todo = "Kueue (0.15 or newer), or our agent" if plain else todo
+    what = f"{informer.resource.plural}.{informer.resource.group}"
+    return f"{what} is not served there: install {todo}"

@@ -216,6 +216,22 @@ async def test_a_new_manager_goes_on() -> None:
     assert writes(worker.fake)["POST jobs"] == 2
 
 
+async def test_what_ended_is_kept_for_a_while() -> None:
+    """For those who read its logs, with its Workload; it goes with its Job here."""
+    world = PlainFederation("k")
+    world.keep_finished_s = 600.0
+    async with world.running():
+        world.submit()
+        worker = await plain.run(world)
+        worker.end("j")
+        plain.says(worker, ("Finished", "True", "Succeeded", "done"))
+        await until(lambda: world.record().finished, "finished")
+        assert world.copy()
+        assert clone(worker)
+        world.home.delete(JOBS, "j", "team")
+        await until(lambda: not (world.copy() or clone(worker)), "removed")
+
+
 async def test_a_job_that_somebody_deletes_there_is_not_made_twice() -> None:
     """In the same attempt: it has run. It is queued again as a new one."""
     world = PlainFederation("k")

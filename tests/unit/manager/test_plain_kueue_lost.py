@@ -152,3 +152,18 @@ async def test_a_refused_login_is_no_silence() -> None:
         verdict = world.manager.clusters.watcher.verdict("k")
         assert (verdict.phase.value, verdict.standing.suspect) == ("Unusable", False)
         assert world.record().binding.cluster == "k"
+
+
+async def test_an_offer_that_was_not_answered() -> None:
+    """Admitted while it was lost: the job is not made there any more, and the Workload goes."""
+    world = PlainFederation("k", "z")
+    async with world.running():
+        world.submit(**{Option.PREFER_CLUSTERS.value: "k"})
+        worker = world.workers["k"]
+        await until(lambda: clone(worker), "an offer")
+        await lost(world, worker)
+        plain.admit(worker)
+        worker.fake.heal()
+        await until(lambda: clone(worker) is None, "it is removed")
+        assert world.record().binding.cluster == "z"
+    assert writes(worker.fake)["POST jobs"] == 0
