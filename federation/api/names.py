@@ -126,6 +126,8 @@ class Mirror(StrEnum):
     charged the pods."""
     GROW_REFUSED = "fedq.io/grow-refused"
     """The agent's no to that, with its reason; the manager takes both away."""
+    JOB = "fedq.io/job"
+    """On the Workload that is offered to plain Kueue: the name of the Job that is to follow."""
     RUNS = "fedq.io/runs"
     """On an object of the management cluster that stays suspended there for good, as the
     controllers of its kind heed no managedBy: it runs on a worker."""
@@ -224,6 +226,8 @@ class Trait(StrEnum):
 
     COST_PER_HOUR = "fedq.io/cost-per-hour"
     """`flavor=price` or `flavor/resource=price`, comma-separated."""
+    AGENT = "fedq.io/agent"
+    """`none`: plain Kueue runs it, without our agent."""
 
 
 class Controller(StrEnum):
@@ -300,4 +304,5 @@ class ActiveReason(StrEnum):
     NO_WORKER_REPORT = "NoWorkerReport"
     UNREADABLE_WORKER_REPORT = "UnreadableWorkerReport"
     AGENT_SILENT = "AgentSilent"
+    AGENT_PRESENT = "AgentPresent"
     RESERVED_NAME = "ReservedName"

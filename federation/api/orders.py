@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.epochs import read_epoch
-from federation.api.names import Order
+from federation.api.names import Order, Trait
 
+NO_AGENT = "none"
 GRACEFUL = "graceful"
 NOW = "now"
 
@@ -47,6 +48,14 @@ def cluster_orders(obj: Mapping[str, Any]) -> ClusterOrders:
     drain = drain if drain in (GRACEFUL, NOW) else ""
     key = Order.FENCE_CONFIRMED.value
     return ClusterOrders(cordon, drain, key in notes, read_epoch(notes.get(key, "")))
+
+
+def without_agent(obj: Mapping[str, Any]) -> bool:
+    """Whether a MultiKueueCluster is run by plain Kueue. That is said, and never guessed: an agent
+    that has yet to start looks the same.
+    """
+    notes = obj["metadata"].get("annotations") or {}
+    return bool(notes.get(Trait.AGENT.value) == NO_AGENT)
 
 
 def move_target(obj: Mapping[str, Any]) -> str:

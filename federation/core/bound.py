@@ -119,6 +119,8 @@ def _suspended(
         return _remove(state, copy)
     if checks_differ(state, record):
         return state, (do.SyncChecks(),)
+    if copy.granted and checked(state, record):
+        return _offer(state, record)  # what was offered first was the Workload
     return _await_answer(state, copy, now)
 
 

@@ -191,7 +191,7 @@ class RemoteJob:
     or failed (seconds; None while it runs, and if that is not known).
     `doubtful` marks a failure that became known while the lease of its cluster may have ended.
     `breaks` is how often that had been when it was started, or was seen to run last (0: that is not
-    known).
+    known). `granted` is that plain Kueue has admitted its Workload, and the job has yet to follow.
     """
 
     cluster: str
@@ -228,6 +228,7 @@ class RemoteJob:
     """Whether pods may be there though it is suspended, where the status of a Job would not say."""
     ending: str = ""
     """What it says of its end, where the status of a Job would not."""
+    granted: bool = False
 
     @property
     def running(self) -> bool:

@@ -47,8 +47,9 @@ class Facts:
     the highest epoch in which a job is bound there (0: none is). `unusable` says why the manager
     cannot work with it (its API server, the kubeconfig, the report; '' if it can), `listed` whether
     the copies there have been listed, `inventory_epoch` for which epoch its agent reports all it
-    has. `order` is one that confirms a fence. `identity` is that of
-    the physical cluster which answers under the name ('': not known).
+    has. `order` is one that confirms a fence. `identity` is that of the physical cluster which
+    answers under the name ('': not known). `contact` is whether its API server answers, as far as
+    the manager could ask it: all that is known of one without an agent.
     """
 
     missing_since: float | None = None
@@ -58,6 +59,7 @@ class Facts:
     inventory_epoch: int = 0
     order: Ordered | None = None
     identity: str = ""
+    contact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

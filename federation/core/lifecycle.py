@@ -171,7 +171,9 @@ def _pods_seen(state: JobState, attempt: int, text: str, now: float) -> JobState
 
 
 def _queue_view(local: LocalJob) -> object:
-    return (local.queue, local.priority_class, local.pod_sets, local.wishes.placement)
+    wishes = local.wishes
+    about = (wishes.placement, wishes.policy, wishes.rerun_after is None)
+    return (local.queue, local.priority_class, local.pod_sets, *about)
 
 
 def _record_seen(state: JobState, record: Record | None, now: float) -> JobState:

@@ -34,9 +34,11 @@ def given_up(state: JobState, record: Record, timings: Timings) -> bool:
         return False
     if evicted == Reason.CLUSTER_LOST:
         return True
-    if evicted in _STARTS_FIRST and bound.policy is OnDisconnect.DUPLICATE_OK:
+    standing = standing_of(state, bound.cluster)
+    twice = bound.policy is OnDisconnect.DUPLICATE_OK and not standing.plain  # asked for, there
+    if evicted in _STARTS_FIRST and twice:
         return True
-    return may_rerun(bound, standing_of(state, bound.cluster), timings)
+    return may_rerun(bound, standing, timings)
 
 
 def may_rerun(bound: Binding | RemoteJob, standing: Standing, timings: Timings) -> bool:

@@ -246,6 +246,7 @@ class Pending:
     says why its pods cannot be admitted anywhere ('' if nothing is known against them). `only` is
     the cluster that it is to run on by order, `stays` one where a copy of it runs that may go on
     ('' without). `rules` say where it may run, `nominees` are the clusters nominated for it.
+    `agent_only` says why it runs only where an agent is, and not on plain Kueue ('' if it may).
     """
 
     uid: str
@@ -265,6 +266,7 @@ class Pending:
     stays: str = ""
     rules: PlacementRules = NO_RULES
     nominees: tuple[str, ...] = ()
+    agent_only: str = ""
     growth: Growth | None = None
     """Set if these are pods beside those that run: it has a UID of its own then."""
 
