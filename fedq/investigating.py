@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from federation.api import record as records
 from federation.api.convert import to_local_queue
+from federation.api.kinds.row import framework
 from federation.core.cycle import Requeue
 from federation.core.devices.host.board import demands_of
 from federation.core.facts import BATCH_JOB
@@ -193,5 +194,8 @@ def _manager_problem(rig: Rig | None, view: JobView, now: datetime) -> str:
     created = datetime.fromisoformat(view.created)
     untouched = view.state is JobState.NEW or (view.state is JobState.PENDING and not view.reason)
     if untouched and (now - created).total_seconds() > PATIENCE_S:
-        return "Nobody has looked at the job: the manager seems not to be running"
+        text = "Nobody has looked at the job: the manager seems not to be running"
+        group = view.api_version.rpartition("/")[0]
+        switch = framework(group, view.kind)
+        return f"{text}, or its Configuration does not switch {switch} on"
     return ""

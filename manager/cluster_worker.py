@@ -25,7 +25,7 @@ from federation.edge.errors import (
     Unreachable,
 )
 from federation.edge.informer import Calls, Informer, Select
-from federation.edge.kind_informers import KindInformers
+from federation.edge.kind_informers import NOTHING, KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import JOBS, NAMESPACES, PODS, WORKER_REPORTS, Json
@@ -73,7 +73,9 @@ class ClusterWorker:
         self._pods = PodWatch(self._news.set)
         self._inventory: Inventory | None = None
         self._others: dict[str, Inventory] = {}
-        self._kinds = BATCH_ONLY if spec.external is None else known(spec.external)
+        self._kinds = BATCH_ONLY
+        if spec.external is not None:
+            self._kinds = known(spec.external, spec.off)
         self._report: Json | None = None
         self._seq = 0
         self._sent: News | None = None
@@ -104,7 +106,8 @@ class ClusterWorker:
             client.halted = self._leash.problem
         own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
         on_copy = Calls(self._see_listed, self.see_copy, partial(self.see_copy, gone=True))
-        copies = Informer(client, JOBS, on_copy, select=own)
+        jobs = own if BATCH_JOB in self._kinds else NOTHING
+        copies = Informer(client, JOBS, on_copy, select=jobs)
         others = KindInformers(client, self._kinds, self._on_copies, select=own, partial=True)
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
         reports = Informer(client, WORKER_REPORTS, on_report)

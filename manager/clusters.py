@@ -94,6 +94,7 @@ class Clusters:
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
         self.external: tuple[Row, ...] | None = None
+        self.off: frozenset[str] = frozenset()
         """Kinds of jobs that the configuration adds; None: Jobs alone."""
         self.offers = offers or Exposures()
         self.offers.on_room = on_change
@@ -372,7 +373,7 @@ class Clusters:
         if not isinstance(kubeconfig, bytes):
             return None
         identity = self._identity(name)
-        return ClusterSpec(name, kubeconfig, self._origin, identity, self.external)
+        return ClusterSpec(name, kubeconfig, self._origin, identity, self.external, self.off)
 
     def _identity(self, name: str) -> str:
         return self.watcher.leases.identity(name)

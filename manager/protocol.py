@@ -25,6 +25,8 @@ class ClusterSpec:
     identity: str = ""
     external: tuple[Row, ...] | None = None
     """Kinds of jobs that the configuration adds to those of the table; None: Jobs alone."""
+    off: frozenset[str] = frozenset()
+    """Kinds that it switches off, by name."""
 
 
 @dataclass(frozen=True, slots=True)

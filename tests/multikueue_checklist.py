@@ -580,7 +580,15 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_M}kubeconfigs.py::test_a_plugin_that_is_not_installed",
         ),
     ),
-    Item(111, "only kinds that are switched on are watched", missing="switches for kinds"),
+    Item(
+        111,
+        "only kinds that are switched on are watched",
+        (
+            "unit/api/test_configuration_kinds.py::test_switches",
+            f"{_E}kind_informers.py::test_only_kinds_that_are_switched_on_are_watched",
+            f"{_M}kinds.py::test_kinds_that_are_switched_off_are_not_followed",
+        ),
+    ),
     Item(112, "RayService: config pushed live", missing="edits of other kinds while they run"),
     Item(113, "owner references are dropped", (f"{_J}mirror.py::test_golden",)),
     # End to end

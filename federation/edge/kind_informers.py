@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from pydantic_core import from_json
 
 from federation.api.kinds.paths import EACH, mappings
+from federation.api.names import Label
 from federation.core.facts import BATCH_JOB
 from federation.edge.bundles import Bundles
 from federation.edge.errors import ApiError, Forbidden, NotFound, Unreachable
@@ -24,6 +25,11 @@ from federation.edge.resources import resource_of
 from federation.jobs.kinds.kind import JobKind
 
 log = structlog.get_logger(__name__)
+
+QUEUED: Final = Select(label_selector=Label.QUEUE_NAME.value)
+COPIES: Final = Select(label_selector=f"{Label.QUEUE_NAME.value},{Label.MULTIKUEUE_ORIGIN.value}")
+"""Of what is queued, that which a manager has sent."""
+NOTHING: Final = Select(label_selector=f"{Label.QUEUE_NAME.value},!{Label.QUEUE_NAME.value}")
 
 DISCOVER_S = 10.0
 """How often it is asked what is served."""
@@ -41,12 +47,17 @@ class KindInformers:
         handler: Callable[[JobKind], Handler],
         *,
         select: Select,
+        copies: Iterable[JobKind] = (),
         partial: bool = False,
     ) -> None:
-        """`partial` hands on groups of pods of which some are missing, too."""
+        """Of the kinds `copies` only what a manager has sent. `partial` hands on groups of pods of
+        which some are missing, too.
+        """
         self._partial = partial
-        self._client, self._handler, self._select = client, handler, select
-        self._kinds = [kind for kind in kinds if kind.name != BATCH_JOB]
+        self._client, self._handler = client, handler
+        selects = {**dict.fromkeys(kinds, select), **dict.fromkeys(copies, COPIES)}
+        self._selects = {k.name: chosen for k, chosen in selects.items()}
+        self._kinds = [kind for kind in selects if kind.name != BATCH_JOB]
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
         self.settled = asyncio.Event()
         self._told: set[str] | None = None
@@ -93,7 +104,8 @@ class KindInformers:
                 handler = self._handler(kind)
                 if kind.bundled:
                     handler = Bundles(handler, partial=self._partial)
-                informer = Informer(self._client, resource_of(kind), handler, select=self._select)
+                select = self._selects[kind.name]
+                informer = Informer(self._client, resource_of(kind), handler, select=select)
                 task = tasks.create_task(informer.run(), name=f"informer/{kind.plural}")
                 self._informers[kind.name] = informer, task
             elif kind.name not in there and kind.name in self._informers:

@@ -24,6 +24,8 @@ from federation.edge.resources import (
     WORKLOADS,
 )
 from federation.jobs import batch_job
+from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.registry import BATCH_ONLY
 from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
 from manager.kubeconfigs import Sources
@@ -77,6 +79,7 @@ class Federation:
         queue_objects(self.home, quota, **spec)
         self.policies, self.sources = policies, sources
         self.keep_finished_s = 0.0
+        self.kinds: Kinds = BATCH_ONLY
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
         self.runtime: Callable[[], Runtime] = lambda: FakeRuntime(self.workers)
@@ -116,7 +119,7 @@ class Federation:
         runtime = self.runtime()
         self.manager = manager = Manager(
             client, self.index, runtime, ORIGIN, self.policies, sources=self.sources,
-            keep_finished_s=self.keep_finished_s,
+            keep_finished_s=self.keep_finished_s, kinds=self.kinds,
         )  # fmt: skip
         task = asyncio.create_task(manager.run())
         try:
