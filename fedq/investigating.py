@@ -65,7 +65,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         shares=_shares(job),
         holds=[] if view.state.ended else _holds(workload),
         pods=_pods(job),
-        incomplete=_incomplete(job, view),
+        incomplete=_incomplete(job, view, jobs),
         queue_problem=_queue_problem(view, door, queue is not None),
         queue=queue,
         ahead=line.index(uid) if uid in line else 0,
@@ -169,12 +169,22 @@ def _pods(job: Found) -> dict[str, int]:
     return {**counts, **ended, "ready": job.kind.running(job.body).ready}
 
 
-def _incomplete(job: Found, view: JobView) -> str:
-    """Groups are queued when all of their pods are there."""
+def _incomplete(job: Found, view: JobView, jobs: list[Found]) -> str:
+    """Groups are queued when all of their pods are there; pods beyond those are not."""
     if not job.kind.bundled or view.state is not JobState.NEW:
         return ""
-    whole = group_of(job.body).total == len(job.body["spec"]["pods"])
-    return "" if whole else job.kind.problem(job.body)
+    group = group_of(job.body)
+    if group.total == len(job.body["spec"]["pods"]):
+        return ""
+    for other in (found for found in jobs if found.kind.bundled):
+        pods = [pod["metadata"]["name"] for pod in other.body["spec"]["pods"]]
+        if group_of(other.body) == group and len(pods) == group.total:
+            name = group.name.partition("/")[2]
+            return (
+                f"group {name} has the {group.total} pods that belong to it without this one"
+                f" ({', '.join(pods)}), and none is replaced: delete it"
+            )
+    return job.kind.problem(job.body)
 
 
 def _queue_problem(view: JobView, door: LocalQueue | None, found: bool) -> str:

@@ -106,7 +106,7 @@ class Manager:
         self._status.quota_condition = self._quotas.condition
         self._catalog_dirty = asyncio.Event()
         self._jobs, self._workloads = _informers(client, self.controller)
-        self._others = KindInformers(client, kinds, self._on_jobs, select=QUEUED)
+        self._others = KindInformers(client, kinds, self._on_jobs, select=QUEUED, held=True)
         self.ready = False
         self.crashed = ""
         self.on_crash: Callable[[], None] = lambda: None

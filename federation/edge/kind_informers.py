@@ -49,11 +49,12 @@ class KindInformers:
         select: Select,
         copies: Iterable[JobKind] = (),
         partial: bool = False,
+        held: bool = False,
     ) -> None:
-        """Of the kinds `copies` only what a manager has sent. `partial` hands on groups of pods of
-        which some are missing, too.
+        """Of the kinds `copies` only what a manager has sent. `partial` and `held` say which groups
+        of pods are handed on: see Bundles.
         """
-        self._partial = partial
+        self._partial, self._held = partial, held
         self._client, self._handler = client, handler
         selects = {**dict.fromkeys(kinds, select), **dict.fromkeys(copies, COPIES)}
         self._selects = {k.name: chosen for k, chosen in selects.items()}
@@ -103,7 +104,7 @@ class KindInformers:
             if kind.name in there and kind.name not in self._informers:
                 handler = self._handler(kind)
                 if kind.bundled:
-                    handler = Bundles(handler, partial=self._partial)
+                    handler = Bundles(handler, partial=self._partial, held=self._held)
                 select = self._selects[kind.name]
                 informer = Informer(self._client, resource_of(kind), handler, select=select)
                 task = tasks.create_task(informer.run(), name=f"informer/{kind.plural}")

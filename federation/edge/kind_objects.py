@@ -18,7 +18,7 @@ from federation.edge.informer import Calls
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json, resource_of
 from federation.jobs.kinds.kind import JobKind
-from federation.jobs.kinds.pod_groups import bundle, copied, group_of, own_job
+from federation.jobs.kinds.pod_groups import bundle, copied, group_of, members, own_job
 
 
 class PartOfAnother(NotFound):
@@ -85,7 +85,7 @@ class Groups(Objects):
     async def get(self, name: str, namespace: str) -> Json:
         """See Objects."""
         head = await self._client.get(self._resource, name, namespace)
-        return bundle(await self._members(head), head=head)
+        return bundle(members(await self._members(head), head), head=head)
 
     async def _members(self, head: Json) -> list[Json]:
         group, labels = group_of(head), head["metadata"].get("labels") or {}
@@ -137,8 +137,8 @@ class Groups(Objects):
         return bundle(made, head=head)
 
     async def delete(self, name: str, namespace: str, **preconditions: Any) -> Json:
-        """See Objects. The head goes when the others are gone: it stands for them. With `at_once`
-        all are told at once.
+        """See Objects. The head goes when the others are gone, those in excess as well: it stands
+        for them. With `at_once` all are told at once.
         """
         at_once = bool(preconditions.pop("at_once", False))
         wanted = {"uid": preconditions.get("uid"), "resourceVersion": ""}
@@ -157,20 +157,27 @@ class Groups(Objects):
                 )
 
         heads = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] == name]
-        others = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] != name]
+        others = [p for p in await self._members(heads[0]) if p["metadata"]["name"] != name]
         await asyncio.gather(*map(remove, [*others, *heads] if at_once else others))
         if others and not at_once:
-            known = await self.get(name, namespace)
-            heads = known["spec"]["pods"] if len(known["spec"]["pods"]) == 1 else []
+            left = await self._members(heads[0])
+            heads = left if len(left) == 1 else []
         for head in heads if not at_once else ():
             await remove(head)
         return await self.get(name, namespace)  # NotFound: all is gone
 
     async def _expect(self, name: str, namespace: str, wanted: Json) -> Json:
-        """A group as it is. Conflict unless it is what was seen."""
+        """A group as it is. Conflict unless it is what was seen: the deletion of a pod counts in
+        what was seen, and in no pod that is left.
+        """
         known = await self.get(name, namespace)
-        for key in ("uid", "resourceVersion"):
-            if wanted.get(key) not in (None, known["metadata"][key]):
+        seen = wanted.get("resourceVersion")
+        later = seen is not None and int(known["metadata"]["resourceVersion"]) > int(seen)
+        for key, differs in {
+            "uid": wanted.get("uid") not in (None, known["metadata"]["uid"]),
+            "resourceVersion": later,
+        }.items():
+            if differs:
                 raise Conflict(
                     f"pods {namespace}/{name} on cluster {self._client.cluster}: the {key} in the"
                     " precondition does not match",

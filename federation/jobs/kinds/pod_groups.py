@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from federation.api.names import Annotation, Label, Mirror
+from federation.api.names import Annotation, Gate, Label, Mirror
+from federation.jobs.pod_state import gated
 
 Json = dict[str, Any]
 
@@ -58,6 +59,33 @@ def _members(text: str) -> int:
         return sum(max(0, int(group["minMember"])) for group in json.loads(text))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return 0
+
+
+def whole(obj: Json) -> bool:
+    """Whether no pod of a bundle is missing."""
+    return len(obj["spec"]["pods"]) >= group_of(obj).total
+
+
+def members(pods: Iterable[Json], head: Json | None = None) -> list[Json]:
+    """Of the pods of a group as many as it is to have: the others are in excess, and stay held.
+
+    Kueue's order: those that have been let go or have run come first, then the oldest. The head
+    keeps its place, also when it is gone. Copies are what the manager has made of a group.
+    """
+    found = list(pods)
+    name = str((head or {}).get("metadata", {}).get("name", ""))
+    total = group_of(head or found[0]).total if head or found else 0
+    if not 0 < total < len(found) + (head is not None) or copied(head or found[0]):
+        return found
+    first = [pod for pod in found if pod["metadata"]["name"] == name]
+    others = sorted((pod for pod in found if pod["metadata"]["name"] != name), key=_turn)
+    return [*first, *others[: total - (head is not None)]]
+
+
+def _turn(pod: Json) -> tuple[bool, str, str]:
+    meta, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
+    waits = gated(pod["spec"], Gate.ADMISSION) and phase in (None, "", "Pending")
+    return waits, str(meta.get("creationTimestamp", "")), str(meta["name"])
 
 
 def bundle(pods: Iterable[Json], *, head: Json | None = None) -> Json:

@@ -250,6 +250,17 @@ def test_a_group_that_is_not_whole(fedq: Fedq, kube: FakeKube) -> None:
     assert "manager" not in said
 
 
+def test_a_pod_in_excess(fedq: Fedq, kube: FakeKube) -> None:
+    """Its group is whole without it."""
+    give(kube, "pod", pod("p0", 2), RUNNING)
+    for name in ("p1", "p2"):
+        kube.create(r.PODS, pod(name, 2))
+    said = fedq("why", "pod/p2").stdout
+    assert "Pod default/p2 is not queued: group g has the 2 pods that belong to it" in said
+    assert "(p0, p1)" in said
+    assert "is admitted on cluster east" in fedq("why", "pod/p1").stdout
+
+
 def test_a_pod_of_something_larger(fedq: Fedq, kube: FakeKube) -> None:
     """Whose part it is."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "x", "controller": True}

@@ -6,7 +6,7 @@ from typing import Any
 
 from federation.api.names import Label
 from federation.core.facts import BATCH_JOB
-from federation.edge.resources import JOBS, resource_of
+from federation.edge.resources import JOBS, PODS, WORKLOADS, resource_of
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS, known
 from tests.unit.jobs.kinds import samples
@@ -61,3 +61,83 @@ async def test_kinds_that_are_switched_off_are_not_followed() -> None:
     assert federation.record("j") is None
     assert federation.local("j")["spec"]["suspend"]
     assert federation.workers["a"].fake.get(JOBS, "left", "team")
+
+
+# Groups of pods
+
+GATE = {"name": "kueue.x-k8s.io/admission"}
+ROLE = "kueue.x-k8s.io/role-hash"
+
+
+def pod(name: str, total: int = 2) -> Json:
+    """A pod of the group g as the policies leave it."""
+    labels = {Label.QUEUE_NAME.value: "lq", "kueue.x-k8s.io/pod-group-name": "g"}
+    notes = {"kueue.x-k8s.io/pod-group-total-count": str(total)}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"gpu": "1"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team", "labels": labels, "annotations": notes},
+        "spec": {"schedulingGates": [GATE], "containers": [container]},
+    }
+
+
+def give(federation: Federation, name: str) -> None:
+    """One that is there, and waits for its gate."""
+    federation.home.create(PODS, pod(name))
+    federation.home.merge(PODS, name, {"status": {"phase": "Pending"}}, "team", status=True)
+
+
+def phase(federation: Federation, name: str) -> str:
+    return str(federation.home.get(PODS, name, "team")["status"]["phase"])
+
+
+def copies(federation: Federation) -> list[str]:
+    return sorted(p["metadata"]["name"] for p in federation.workers["a"].fake.items(PODS))
+
+
+async def started(federation: Federation) -> None:
+    """The agent lets the copies go, and they run."""
+    await until(lambda: len(copies(federation)) == 2, "the copies")
+    fake = federation.workers["a"].fake
+    for name in copies(federation):
+        role = fake.get(PODS, name, "team")["metadata"]["annotations"][ROLE]
+        notes = {"metadata": {"annotations": {ROLE: role}}}
+        fake.merge(PODS, name, {"status": {"phase": "Running"}}, "team", status=True)
+        fake.merge(PODS, name, {"spec": {"schedulingGates": []}, **notes}, "team")
+    await until(lambda: federation.record("p0").admitted, "it is admitted")
+
+
+async def test_pods_in_excess_do_not_disturb_a_group_that_runs() -> None:
+    """Nor are they copied; a failed pod is not replaced by one."""
+    federation = serving()
+    for name in ("p0", "p1"):
+        give(federation, name)
+    async with federation.running():
+        await started(federation)
+        fake = federation.workers["a"].fake
+        fake.merge(PODS, "p1", {"status": {"phase": "Failed"}}, "team", status=True)
+        await until(lambda: phase(federation, "p1") == "Failed", "its failure is shown")
+        for name in ("a", "p2"):
+            give(federation, name)
+        later = {"phase": "Running", "message": "later"}
+        fake.merge(PODS, "p0", {"status": later}, "team", status=True)
+        shown = federation.home.get
+        await until(lambda: shown(PODS, "p0", "team")["status"] == later, "it is followed")
+        assert (federation.record("p0").attempt, copies(federation)) == (1, ["p0", "p1"])
+    assert not [path for _, path in fake.log if path.endswith(("/pods/a", "/pods/p2"))]
+    assert federation.home.get(PODS, "p2", "team")["spec"]["schedulingGates"] == [GATE]
+
+
+async def test_a_pod_that_is_deleted_ends_the_run_of_its_group() -> None:
+    """Also one that is not its head, and is gone at once; whole again it is queued again."""
+    federation = serving()
+    for name in ("p0", "p1"):
+        give(federation, name)
+    async with federation.running():
+        await started(federation)
+        federation.home.delete(PODS, "p1", "team")
+        await until(lambda: not copies(federation), "the copies are gone")
+        await until(lambda: not federation.home.items(WORKLOADS), "its quota is free")
+        give(federation, "p2")
+        await until(lambda: copies(federation) == ["p0", "p2"], "it is offered as it is now")
