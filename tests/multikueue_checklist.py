@@ -469,7 +469,11 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_M}lifecycle.py::test_checks_of_others_come_before_the_offer",
         ),
     ),
-    Item(87, "pod groups wait for further checks", missing="a test of checks with pod groups"),
+    Item(
+        87,
+        "pod groups wait for further checks",
+        (f"{_M}kinds.py::test_a_group_waits_for_further_checks",),
+    ),
     Item(
         88,
         "the incremental dispatcher",

@@ -6,12 +6,14 @@ from typing import Any
 
 from federation.api.names import Label
 from federation.core.facts import BATCH_JOB
+from federation.core.reasons import Reason
 from federation.edge.resources import JOBS, PODS, WORKLOADS, resource_of
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS, known
 from tests.unit.jobs.kinds import samples
 from tests.unit.manager.federation import Federation
 from tests.unit.manager.support import until
+from tests.unit.manager.test_lifecycle import checked_queue, decide
 from tests.unit.worker_agent.support import job, mirrored
 
 Json = dict[str, Any]
@@ -20,9 +22,9 @@ TORCH = KINDS["PyTorchJob.v1.kubeflow.org"]
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 
 
-def serving(*kinds: JobKind, at: tuple[str, ...] = ("a",)) -> Federation:
+def serving(*kinds: JobKind, world: Federation | None = None) -> Federation:
     """A federation of which all clusters serve some kinds; all kinds are switched on."""
-    found = Federation(*at)
+    found = world or Federation("a")
     found.kinds = KINDS
     for fake in (found.home, *(worker.fake for worker in found.workers.values())):
         fake.discovery = True
@@ -69,11 +71,11 @@ GATE = {"name": "kueue.x-k8s.io/admission"}
 ROLE = "kueue.x-k8s.io/role-hash"
 
 
-def pod(name: str, total: int = 2) -> Json:
+def pod(name: str, total: int = 2, gpus: int = 1) -> Json:
     """A pod of the group g as the policies leave it."""
     labels = {Label.QUEUE_NAME.value: "lq", "kueue.x-k8s.io/pod-group-name": "g"}
     notes = {"kueue.x-k8s.io/pod-group-total-count": str(total)}
-    container = {"name": "c", "image": "i", "resources": {"requests": {"gpu": "1"}}}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"gpu": str(gpus)}}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -82,9 +84,9 @@ def pod(name: str, total: int = 2) -> Json:
     }
 
 
-def give(federation: Federation, name: str) -> None:
+def give(federation: Federation, name: str, gpus: int = 1) -> None:
     """One that is there, and waits for its gate."""
-    federation.home.create(PODS, pod(name))
+    federation.home.create(PODS, pod(name, gpus=gpus))
     federation.home.merge(PODS, name, {"status": {"phase": "Pending"}}, "team", status=True)
 
 
@@ -141,3 +143,30 @@ async def test_a_pod_that_is_deleted_ends_the_run_of_its_group() -> None:
         await until(lambda: not federation.home.items(WORKLOADS), "its quota is free")
         give(federation, "p2")
         await until(lambda: copies(federation) == ["p0", "p2"], "it is offered as it is now")
+
+
+async def test_a_group_waits_for_further_checks() -> None:
+    """No pod of it is offered before they are ready, and what they add to a pod set is in the
+    copies of its pods; one that wants a retry takes all of them away, one that rejects for good.
+    """
+    federation = serving(world=checked_queue())
+    give(federation, "p0")
+    give(federation, "p1", gpus=2)
+    async with federation.running():
+        await until(lambda: (r := federation.record("p0")) and r.binding, "bound")
+        assert copies(federation) == []
+        sets = {p.usage["gpu"]: p.name for p in federation.record("p0").admission.pod_sets}
+        added = [{"name": sets[2], "nodeSelector": {"pool": "x"}}]
+        decide(federation, "Ready", "p0", podSetUpdates=added)
+        await started(federation)
+        fake = federation.workers["a"].fake
+        pools = {n: fake.get(PODS, n, "team")["spec"].get("nodeSelector") for n in ("p0", "p1")}
+        assert pools == {"p0": None, "p1": {"pool": "x"}}
+        decide(federation, "Retry", "p0", requeueAfterSeconds=0)
+        await until(lambda: not copies(federation), "its copies are removed")
+        await until(lambda: federation.record("p0").attempt == 2, "bound again")
+        assert copies(federation) == []
+        decide(federation, "Rejected", "p0")
+        await until(lambda: federation.record("p0").reason == Reason.DEACTIVATED, "held")
+        assert copies(federation) == []
+        assert federation.home.get(PODS, "p0", "team")["spec"]["schedulingGates"] == [GATE]
