@@ -107,6 +107,8 @@ class Manager:
         self._catalog_dirty = asyncio.Event()
         self._jobs, self._workloads = _informers(client, self.controller)
         self._others = KindInformers(client, kinds, self._on_jobs, select=QUEUED, held=True)
+        self._kinds: dict[str, frozenset[str] | None] = {}
+        """Which kinds clusters served when it was looked at last."""
         self.ready = False
         self.crashed = ""
         self.on_crash: Callable[[], None] = lambda: None
@@ -243,7 +245,8 @@ class Manager:
 
     def _news(self, link: ClusterLink, news: News) -> None:
         self.controller.on_news(link, news)
-        if news.report is not None:
+        if news.report is not None or self._kinds.get(link.name) != news.kinds:
+            self._kinds[link.name] = news.kinds
             self.dispatcher.clusters_changed()
         self.clusters.look()
 

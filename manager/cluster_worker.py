@@ -76,6 +76,7 @@ class ClusterWorker:
         self._kinds = BATCH_ONLY
         if spec.external is not None:
             self._kinds = known(spec.external, spec.off)
+        self._served: frozenset[str] | None = None
         self._report: Json | None = None
         self._seq = 0
         self._sent: News | None = None
@@ -109,6 +110,7 @@ class ClusterWorker:
         jobs = own if BATCH_JOB in self._kinds else NOTHING
         copies = Informer(client, JOBS, on_copy, select=jobs)
         others = KindInformers(client, self._kinds, self._on_copies, select=own, partial=True)
+        others.on_change = self._serves
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
         reports = Informer(client, WORKER_REPORTS, on_report)
         pods = Informer(client, PODS, self._pods.handler(), select=SELECT)
@@ -163,7 +165,7 @@ class ClusterWorker:
             self._leash.told(self._seq)
         self._sent = News(
             self.instance, os.getpid(), self._seq, self._health, copies, inventory, report,
-            requests, self._identity, self._pods.news(), others,
+            requests, self._identity, self._pods.news(), others, self._served,
         )  # fmt: skip
         return self._sent
 
@@ -212,6 +214,10 @@ class ClusterWorker:
     def see_copies(self, items: Sequence[Json], version: str) -> None:
         """A full listing of the copies that are Jobs."""
         self._inventory = self._listed(items, version, BATCH_JOB)
+
+    def _serves(self, kinds: frozenset[str]) -> None:
+        self._served = kinds
+        self._news.set()
 
     def _on_copies(self, kind: JobKind) -> Calls:
         """Who is told of the copies of another kind."""

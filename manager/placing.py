@@ -181,5 +181,5 @@ class Placing:
                 return ClusterView(name, "there is no MultiKueueCluster of this name")
             view = link.ledger.view(self._clusters.problem(link))
             room, traits = self._clusters.room(name), self._clusters.traits(name)
-            self._views[name] = replace(view, room=room, traits=traits)
+            self._views[name] = replace(view, room=room, traits=traits, kinds=link.kinds)
         return self._views[name]

@@ -64,7 +64,8 @@ class ClusterView:
     `pending` is what was offered to a ClusterQueue and is not in the report yet (negative where
     something ended that the report still counts). `cards` are its nodes with cards, None if the
     cluster does not tell of them; `flavors` those of its flavors that choose nodes. `room` is how
-    many more offers it may get before it answers others (None: any number).
+    many more offers it may get before it answers others (None: any number). `kinds` are those of
+    jobs that its API serves beside batch/v1 Job (None: not known).
     """
 
     name: str
@@ -76,6 +77,11 @@ class ClusterView:
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
     room: int | None = None
     traits: ClusterTraits = NO_TRAITS
+    kinds: Collection[str] | None = None
+
+    def serves(self, item: Pending) -> bool:
+        """Whether the workload's kind can be created there, as far as is known."""
+        return not item.kind or self.kinds is None or item.kind in self.kinds
 
     def free(self, queue: str, key: FlavorResource) -> int:
         """Amount free for a new offer."""
@@ -217,6 +223,8 @@ def _fit(item: Pending, admission: Admission, cluster: ClusterView) -> Choice | 
         return cluster.problem
     if cluster.room is not None and cluster.room <= 0:
         return "it has yet to answer as many offers as may be open at once"
+    if not cluster.serves(item):
+        return f"it does not serve {item.kind}: the CRD is missing there"
     queue_name = cluster.local_queues.get((item.namespace, item.local_queue))
     if queue_name is None:
         return f"no LocalQueue {item.namespace}/{item.local_queue} there"

@@ -61,6 +61,8 @@ class KindInformers:
         self._kinds = [kind for kind in selects if kind.name != BATCH_JOB]
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
         self.settled = asyncio.Event()
+        self.on_change: Callable[[frozenset[str]], None] = lambda served: None
+        """Told the names of the kinds that are served, at first and when others are."""
         self._told: set[str] | None = None
 
     @property
@@ -114,6 +116,7 @@ class KindInformers:
                 self._informers.pop(kind.name)[1].cancel()
         if there != self._told:
             self._told = there
+            self.on_change(self.served)
             skipped = [kind.name for kind in self._kinds if kind.name not in there]
             log.info(
                 "kinds.followed",

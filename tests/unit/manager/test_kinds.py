@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from federation.api.names import Label
 from federation.core.facts import BATCH_JOB
 from federation.core.reasons import Reason
+from federation.edge import kind_informers
 from federation.edge.resources import JOBS, PODS, WORKLOADS, resource_of
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS, known
@@ -63,6 +66,33 @@ async def test_kinds_that_are_switched_off_are_not_followed() -> None:
     assert federation.record("j") is None
     assert federation.local("j")["spec"]["suspend"]
     assert federation.workers["a"].fake.get(JOBS, "left", "team")
+
+
+# Clusters that lack a CRD
+
+
+async def test_a_cluster_is_a_candidate_for_kinds_that_it_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others are not asked, with the reason; it becomes one when the CRD appears, and jobs that
+    other clusters take do not wait for it.
+    """
+    monkeypatch.setattr(kind_informers, "DISCOVER_S", 0.2)
+    federation = serving(JOBSET, world=Federation("a"))
+    federation.home.resources.append(resource_of(TORCH))
+    fake, res = federation.workers["a"].fake, resource_of(JOBSET)
+    fake.resources.remove(res)
+    federation.home.create(res, jobset())
+    async with federation.running():
+        told = f"a: it does not serve {JOBSET.name}: the CRD is missing there"
+        await until(lambda: (r := federation.record("s")) and told in r.message, "it is told")
+        federation.submit("j")
+        await federation.offered("j")
+        asked = [path for method, path in fake.log if method == "POST" and "jobsets" in path]
+        assert asked == []
+        assert federation.record("s").binding is None
+        fake.resources.append(res)
+        await until(lambda: fake.objects.data.get(res), "it is offered")
 
 
 # Groups of pods
