@@ -33,6 +33,11 @@ NOTHING: Final = Select(label_selector=f"{Label.QUEUE_NAME.value},!{Label.QUEUE_
 
 DISCOVER_S = 10.0
 """How often it is asked what is served."""
+SETTLE_S = 10.0
+"""A kind that fails to be read for as long is not waited for: a store of its own may be away, or
+what converts it. One that is being read, however long it takes, is."""
+LOOK_S = 1.0
+"""An error is no event."""
 
 
 class KindInformers:
@@ -80,26 +85,33 @@ class KindInformers:
         if not self._kinds:
             self.settled.set()
             await asyncio.Event().wait()
+        settling: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as tasks:
             while True:
                 try:
                     self._arrange(tasks, await self._discover())
+                    settling = settling or tasks.create_task(self._settle(), name="kinds/settle")
                 except ApiError as error:
                     log.debug("kinds.not_discovered", error=str(error))
-                else:
-                    await self._settle()
                 # Discovery cannot be watched; a kind that appears later may wait for so long.
                 await asyncio.sleep(DISCOVER_S)  # see above
 
     async def _discover(self) -> set[str]:
         groups = await served_versions(self._client)
         wanted = {(kind.group, kind.version) for kind in self._kinds}
-        there = {
-            (group, plural)
-            for group in wanted & (groups | {("", "v1")})
-            for plural in await plurals(self._client, *group)
-        }
-        return {k.name for k in self._kinds if ((k.group, k.version), k.plural) in there}
+        found: set[str] = set()
+        for group in wanted & (groups | {("", "v1")}):
+            kinds = [kind for kind in self._kinds if (kind.group, kind.version) == group]
+            try:
+                there = await plurals(self._client, *group)
+            except Unreachable:
+                raise
+            except ApiError as error:  # of that group alone, as when others serve it
+                log.warning("kinds.group_unknown", group="/".join(group), error=str(error))
+                found |= {kind.name for kind in kinds if kind.name in self._informers}
+            else:
+                found |= {kind.name for kind in kinds if kind.plural in there}
+        return found
 
     def _arrange(self, tasks: asyncio.TaskGroup, there: set[str]) -> None:
         for kind in self._kinds:
@@ -126,18 +138,24 @@ class KindInformers:
             )
 
     async def _settle(self) -> None:
-        if not self.settled.is_set():
-            for informer, _ in self._informers.values():
-                await _read(informer)
-            self.settled.set()
+        end = asyncio.get_running_loop().time() + SETTLE_S
+        for name in list(self._informers):
+            await self._read(name, end)
+        self.settled.set()
 
-
-async def _read(informer: Informer) -> None:
-    """Until a kind has been read, or may not be."""
-    while not (informer.synced.is_set() or isinstance(informer.error, Forbidden | NotFound)):
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1.0):
-                await informer.synced.wait()
+    async def _read(self, name: str, end: float) -> None:
+        """Until a kind has been read, is gone, may not be read, or cannot be at the time `end`: it
+        is followed as soon as it can, and holds up nobody until then.
+        """
+        loop = asyncio.get_running_loop()
+        while (known := self._informers.get(name)) is not None and not known[0].synced.is_set():
+            error, late = known[0].error, loop.time() >= end
+            if isinstance(error, Forbidden | NotFound) or (error is not None and late):
+                log.warning("kinds.not_read", kind=name, error=str(error))
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await known[0].synced.wait()
 
 
 async def served_versions(client: KubeClient) -> set[tuple[str, str]]:

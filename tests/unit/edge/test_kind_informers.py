@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from federation.edge import kind_informers
 from federation.edge.errors import ApiError
 from federation.edge.informer import Calls
 from federation.edge.kind_informers import QUEUED, KindInformers, plurals, served_versions
@@ -19,6 +20,7 @@ from federation.edge.resources import resource_of
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS
 from tests.fakes.kube_api import FakeKube
+from tests.unit.manager.support import until
 
 Json = dict[str, Any]
 
@@ -120,3 +122,52 @@ async def test_of_kinds_that_are_off_only_copies_are_seen() -> None:
     async with cluster.following([JOBSET, TORCH], copies=[TORCH]) as found:
         await asyncio.wait_for(found.settled.wait(), 5)
     assert sorted(cluster.told) == ["jobsets/copy", "jobsets/local", "pytorchjobs/copy"]
+
+
+# Kinds that cannot be read
+
+
+async def test_a_kind_that_cannot_be_read_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is waited for a while; what appears meanwhile is followed, and itself when it recovers."""
+    for name in ("SETTLE_S", "DISCOVER_S", "LOOK_S"):
+        monkeypatch.setattr(kind_informers, name, 0.2)
+    cluster = Cluster(JOBSET)
+    cluster.give(JOBSET, "a")
+    cluster.fake.fail(lambda request: "/jobsets" in request.url.path, status=500, times=4)
+    async with cluster.following([JOBSET, TORCH]) as found:
+        cluster.fake.resources.append(resource_of(TORCH))
+        cluster.give(TORCH, "b")
+        await asyncio.wait_for(found.settled.wait(), 5)
+        assert cluster.told != ["jobsets/a"]
+        await until(lambda: "pytorchjobs/b" in cluster.told, "the other kind is followed")
+        await until(lambda: "jobsets/a" in cluster.told, "this one, too")
+
+
+async def test_a_kind_that_is_taken_away_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its informer ended without having read anything."""
+    for name in ("DISCOVER_S", "LOOK_S"):
+        monkeypatch.setattr(kind_informers, name, 0.1)
+    cluster = Cluster(JOBSET)
+    cluster.fake.fail(lambda request: "/jobsets" in request.url.path, status=500, times=999)
+    async with cluster.following([JOBSET]) as found:
+        await until(lambda: found.served, "it is followed")
+        cluster.fake.resources.remove(resource_of(JOBSET))
+        await asyncio.wait_for(found.settled.wait(), 5)
+
+
+async def test_a_group_whose_discovery_fails_hides_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is followed of it stays so."""
+    monkeypatch.setattr(kind_informers, "DISCOVER_S", 0.1)
+    cluster = Cluster(JOBSET)
+    async with cluster.following([JOBSET, TORCH]) as found:
+        await until(lambda: found.served == {JOBSET.name}, "it is followed")
+        path = f"/apis/{JOBSET.group}/{JOBSET.version}"
+        cluster.fake.fail(lambda request: request.url.path == path, status=503, times=999)
+        cluster.fake.resources.append(resource_of(TORCH))
+        await until(lambda: found.served == {JOBSET.name, TORCH.name}, "the other one is, too")
