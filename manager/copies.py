@@ -19,6 +19,7 @@ from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
 from federation.jobs import elastic
+from federation.jobs.kinds.pod_groups import without_class
 from federation.jobs.mirror import Identity
 from federation.jobs.offer import copy_of, start_problem
 from manager.clusters import Clusters
@@ -88,6 +89,8 @@ class Copies:
         body = copy_of(
             job, identity, record, kind=kind, vendors=vendors, void=offer.void, most_grace_s=most
         )
+        if kind.bundled:
+            body = without_class(body, self._controller.catalog.default_pod_class)
         if not views.preemptible(local):  # its queues here may have said it
             body["metadata"]["annotations"][Option.NON_PREEMPTIBLE.value] = "true"
         return body

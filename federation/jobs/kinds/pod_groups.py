@@ -111,6 +111,20 @@ def _status(members: Iterable[Json]) -> Json:
     return {"pods": told} if any(told.values()) else {}
 
 
+def without_class(obj: Json, name: str) -> Json:
+    """The bundle with no pod of that PriorityClass: where the pods are created next, they get the
+    default of that cluster. What they were charged as is not changed.
+    """
+
+    def bare(pod: Json) -> Json:
+        if not name or pod["spec"].get("priorityClassName") != name:
+            return pod
+        spec = {key: value for key, value in pod["spec"].items() if key != "priorityClassName"}
+        return {**pod, "spec": spec}
+
+    return {**obj, "spec": {**obj["spec"], "pods": [bare(pod) for pod in obj["spec"]["pods"]]}}
+
+
 def copied(obj: Json) -> bool:
     """Whether it is a copy."""
     meta = obj["metadata"]

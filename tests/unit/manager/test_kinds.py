@@ -10,7 +10,7 @@ from federation.api.names import Label
 from federation.core.facts import BATCH_JOB
 from federation.core.reasons import Reason
 from federation.edge import kind_informers
-from federation.edge.resources import JOBS, PODS, WORKLOADS, resource_of
+from federation.edge.resources import JOBS, PODS, PRIORITY_CLASSES, WORKLOADS, resource_of
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS, known
 from tests.unit.jobs.kinds import samples
@@ -114,6 +114,13 @@ def pod(name: str, total: int = 2, gpus: int = 1) -> Json:
     }
 
 
+def alone(name: str) -> Json:
+    """A pod of no group."""
+    found = pod(name)
+    found["metadata"] |= {"labels": {Label.QUEUE_NAME.value: "lq"}, "annotations": {}}
+    return found
+
+
 def give(federation: Federation, name: str, gpus: int = 1) -> None:
     """One that is there, and waits for its gate."""
     federation.home.create(PODS, pod(name, gpus=gpus))
@@ -200,3 +207,26 @@ async def test_a_group_waits_for_further_checks() -> None:
         await until(lambda: federation.record("p0").reason == Reason.DEACTIVATED, "held")
         assert copies(federation) == []
         assert federation.home.get(PODS, "p0", "team")["spec"]["schedulingGates"] == [GATE]
+
+
+async def test_pods_have_the_default_class_of_their_cluster() -> None:
+    """As the API server gives it to them it counts as their priority, and no worker needs a class
+    of that name; one that they name themselves goes along.
+    """
+    federation = serving()
+    for name, value, default in (("usual", 7, True), ("lower", 3, False)):
+        body = {"metadata": {"name": name}, "value": value, "globalDefault": default}
+        federation.home.create(PRIORITY_CLASSES, body)
+    for name, given in (("a", {"priorityClassName": "usual", "priority": 7}), ("b", {})):
+        body = alone(name)
+        federation.home.create(PODS, {**body, "spec": {**body["spec"], **given}})
+    named = alone("c")
+    named["spec"]["priorityClassName"] = "lower"
+    federation.home.create(PODS, named)
+    async with federation.running():
+        await until(lambda: len(copies(federation)) == 3, "the copies")
+        told = {name: federation.record(name).priority for name in ("a", "b", "c")}
+        assert told == {"a": 7, "b": 7, "c": 3}
+    fake = federation.workers["a"].fake
+    classes = [fake.get(PODS, n, "team")["spec"].get("priorityClassName") for n in ("a", "b", "c")]
+    assert classes == [None, None, "lower"]
