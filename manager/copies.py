@@ -120,6 +120,13 @@ class Copies:
         body: Json = {"metadata": {"annotations": notes, "labels": labels}}
         await self._change(uid, state, effect.cluster, effect.uid, body)
 
+    async def push(self, uid: str, state: JobState, effect: do.PushLive) -> None:
+        """Have the copy say what the job says now, as far as it follows while it runs."""
+        local, _ = facts(state)
+        job = await self.job_body(uid, local)
+        body = self._controller.kinds[local.kind].live_patch(job)
+        await self._change(uid, state, effect.cluster, effect.uid, body)
+
     async def resize(
         self, uid: str, state: JobState, effect: do.Resize | do.AskForMore | do.WithdrawGrowth
     ) -> None:

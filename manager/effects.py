@@ -138,6 +138,8 @@ class EffectRunner:
                 await self._copies.remove(uid, state, effect)
             case do.Prioritize():
                 await self._copies.prioritize(uid, state, effect)
+            case do.PushLive():
+                await self._copies.push(uid, state, effect)
             case do.Resize() | do.AskForMore() | do.WithdrawGrowth():
                 await self._copies.resize(uid, state, effect)
             case do.Bind(cluster, attempt):

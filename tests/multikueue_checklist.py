@@ -593,7 +593,11 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_M}kinds.py::test_kinds_that_are_switched_off_are_not_followed",
         ),
     ),
-    Item(112, "RayService: config pushed live", missing="edits of other kinds while they run"),
+    Item(
+        112,
+        "RayService: config pushed live",
+        (f"{_M}kinds.py::test_what_a_service_serves_is_pushed_while_it_runs",),
+    ),
     Item(113, "owner references are dropped", (f"{_J}mirror.py::test_golden",)),
     # End to end
     Item(

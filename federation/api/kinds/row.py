@@ -96,6 +96,8 @@ class Row:
     gated: bool = False
     """Its controller may run on the management cluster, where a gate in its template holds its pods
     and the status is that of the controller (module `scaled`)."""
+    live: tuple[Path, ...] = ()
+    """Fields of the spec that copies follow while they run: what they say changes no pod."""
     deadline: Path = ()
     """How many seconds it may run in all."""
     module: str = ""

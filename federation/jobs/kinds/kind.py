@@ -115,6 +115,9 @@ class JobKind(Protocol):
     ) -> Json:
         """The suspended copy to create on a worker."""
 
+    def live_patch(self, obj: Json) -> Json:
+        """The merge patch of a copy by which it follows what may be edited while it runs."""
+
     def limit_time(self, body: Json, used_s: int) -> None:
         """Take off in place what earlier runs have used of a time limit in the spec."""
 

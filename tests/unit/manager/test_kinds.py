@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from federation.api.names import Label
+from federation.api.names import Label, Mirror
 from federation.core.facts import BATCH_JOB
 from federation.core.reasons import Reason
 from federation.edge import kind_informers
-from federation.edge.resources import JOBS, PODS, PRIORITY_CLASSES, WORKLOADS, resource_of
+from federation.edge.resources import (
+    JOBS,
+    PODS,
+    PRIORITY_CLASSES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    resource_of,
+)
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS, known
 from tests.unit.jobs.kinds import samples
@@ -93,6 +100,62 @@ async def test_a_cluster_is_a_candidate_for_kinds_that_it_serves(
         assert federation.record("s").binding is None
         fake.resources.append(res)
         await until(lambda: fake.objects.data.get(res), "it is offered")
+
+
+# Edits of what runs
+
+RAY = KINDS["RayService.v1.ray.io"]
+
+
+def rayservice(config: str) -> Json:
+    """A RayService of a head alone as the policies leave it."""
+    head = samples.template()
+    head["spec"]["containers"][0]["resources"]["requests"] = {"gpu": "1"}
+    cluster = {"suspend": True, "headGroupSpec": {"template": head, "rayStartParams": {}}}
+    labels = {Label.QUEUE_NAME.value: "lq", Label.PRIORITY_CLASS.value: "low"}
+    return {
+        "apiVersion": RAY.api_version,
+        "kind": RAY.kind,
+        "metadata": {"name": "r", "namespace": "team", "labels": labels},
+        "spec": {
+            "managedBy": MULTIKUEUE,
+            "serveConfigV2": config,
+            "rayClusterConfig": cluster,
+        },
+    }
+
+
+async def test_what_a_service_serves_is_pushed_while_it_runs() -> None:
+    """And its priority; of other fields the next attempt has what they say then."""
+    federation, res = serving(RAY), resource_of(RAY)
+    for name, value in (("low", 1), ("high", 9)):
+        body = {"metadata": {"name": name}, "value": value}
+        federation.home.create(WORKLOAD_PRIORITY_CLASSES, body)
+    federation.home.create(res, rayservice("one"))
+    fake = federation.workers["a"].fake
+    async with federation.running():
+        await until(lambda: fake.objects.data.get(res), "the copy")
+        fake.merge(res, "r", {"spec": {"rayClusterConfig": {"suspend": False}}}, "team")
+        await until(lambda: federation.record("r").admitted, "it runs")
+
+        def copy() -> Json:
+            return fake.get(res, "r", "team")
+
+        edit = {"serveConfigV2": "two", "rayClusterConfig": {"rayVersion": "2.9"}}
+        federation.home.merge(res, "r", {"spec": edit}, "team")
+        await until(lambda: copy()["spec"]["serveConfigV2"] == "two", "it is pushed")
+        labels = {"metadata": {"labels": {Label.PRIORITY_CLASS.value: "high"}}}
+        federation.home.merge(res, "r", labels, "team")
+        await until(
+            lambda: copy()["metadata"]["annotations"][Mirror.PRIORITY.value] == "9", "the priority"
+        )
+        assert "rayVersion" not in copy()["spec"]["rayClusterConfig"]
+        assert not copy()["spec"]["rayClusterConfig"]["suspend"]
+        federation.home.merge(res, "r", {"spec": {"serveConfigV2": None}}, "team")
+        await until(lambda: "serveConfigV2" not in copy()["spec"], "taken away")
+        assert federation.record("r").attempt == 1
+        patches = [path for method, path in fake.log if method == "PATCH" and "rayserv" in path]
+        assert len(patches) == 3
 
 
 # Groups of pods
