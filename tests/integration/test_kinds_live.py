@@ -47,9 +47,7 @@ def of_the_copy(copy: Json, number: int) -> Json:
     meta = made["metadata"]
     head = {"name": f"train-{number}", "namespace": copy["metadata"]["namespace"]}
     notes = {key: meta[key] for key in ("labels", "annotations") if key in meta}
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "x", "controller": True}
-    head = {**head, **notes, "ownerReferences": [owner]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": head, "spec": made["spec"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": head | notes, "spec": made["spec"]}
 
 
 @pytest.mark.timeout(240)
