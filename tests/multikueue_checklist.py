@@ -596,7 +596,10 @@ CHECKLIST: tuple[Item, ...] = (
     Item(
         112,
         "RayService: config pushed live",
-        (f"{_M}kinds.py::test_what_a_service_serves_is_pushed_while_it_runs",),
+        (
+            f"{_M}kinds.py::test_what_a_service_serves_is_pushed_while_it_runs",
+            f"{_I}kinds_live.py::test_what_a_ray_service_serves_is_pushed",
+        ),
     ),
     Item(113, "owner references are dropped", (f"{_J}mirror.py::test_golden",)),
     # End to end
@@ -648,8 +651,7 @@ CHECKLIST: tuple[Item, ...] = (
     Item(
         121,
         "the incremental dispatcher on real servers",
-        (f"{_M}placement.py::test_incremental",),
-        missing="on real servers",
+        (f"{_I}dispatchers.py::test_incremental",),
     ),
     Item(
         122,
