@@ -249,9 +249,8 @@ def main() -> int:
     assert drill is not None
     drill = replace(drill, run=measured.run)
     rig = Rig.load(options.home)
-    bench = Bench(rig, Wishes(runtime="in-process", jobs=options.jobs), _tell)
+    bench = Bench(rig, Wishes(runtime="in-process", jobs=options.jobs), _tell, drill.workers)
     try:
-        bench.up(drill.workers)
         run_all([drill], [bench], _tell)
     finally:
         take_down(rig)

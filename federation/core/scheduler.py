@@ -7,12 +7,12 @@ talks to anything but the pending index; decisions are carried out by the caller
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
+from federation.core.alarms import Alarms
 from federation.core.assignment import Tried
+from federation.core.charges import Charges, holder_of, not_negative
 from federation.core.cycle import Decision, Fit, Place, Preempt, Requeue, Wait, run_cycle
 from federation.core.lines import Lines
 from federation.core.making_room import Sites
@@ -64,11 +64,10 @@ class Scheduler:
         """The queues of each tree that take part in cycles."""
         self._resting: dict[str, list[str]] = {}
         """Those that do not, as they are not active; of a cycle of cohorts none."""
-        self._holders: dict[str, dict[str, Holder]] = {}
-        self._queue_of: dict[str, str] = {}
+        self._charges = Charges()
         self._tentative: set[str] = set()
         """Charged by the cycle under way, which has not got them from the index yet."""
-        self._lines = Lines(index, self._queue_of, self._touch)
+        self._lines = Lines(index, self._charges.queue_of, self._touch)
         self.items = self._lines.items
         """All that waits, by UID."""
         self._searches = Searches()
@@ -76,8 +75,7 @@ class Scheduler:
         self._dirty: set[str] = set()
         self._events = 0
         """How often something happened that asks for a cycle."""
-        self._reactivations: dict[str, float] = {}
-        self._alarms: list[tuple[float, str]] = []
+        self._alarms = Alarms()
 
     # The state that is decided on
 
@@ -90,17 +88,14 @@ class Scheduler:
             world.flavors,
             world.namespaces,
             tree,
-            self._holders,
+            self._charges.by_queue,
             world.rules,
             world.topologies,
             self.snapshot.usages,
         )
-        for queue in self._holders.values():
-            for holder in queue.values():
-                tree.add(holder.cluster_queue, holder.usage)
-                self.snapshot.take_places(holder.admission)
+        self._charges.count_all(self.snapshot)
         self._sort_queues()
-        self.turns.configure(world, self._holders)
+        self.turns.configure(world, self._charges.by_queue)
         self._lines.configure({name: world.goes_by_usage(name) for name in world.queues}, now)
         moved = self._moved(before, old_tree)
         requoted = {tree.root(name) for name in requoted_queues(before, world) | moved}
@@ -135,34 +130,22 @@ class Scheduler:
         return moved | {name for name in queues if old_tree.root(name) in left}
 
     def hold(self, holder: Holder) -> None:
-        """Charge a workload, or note what changed about one that is charged.
-
-        A negative amount counts nothing: it cannot make room for others.
-        """
-        if any(amount < 0 for amount in holder.usage.values()):
-            usage = {fr: max(0, amount) for fr, amount in holder.usage.items()}
-            holder = replace(holder, usage=usage)
-        known = self._charged(holder.uid)
+        """Charge a workload, or note what changed about one that is charged."""
+        holder = not_negative(holder)
         self._tentative.discard(holder.uid)
-        if known == holder:
+        if self._charges.get(holder.uid) == holder:
             return
-        if known is not None:
-            self._uncharge(known)
-        queue = holder.cluster_queue
-        self._holders.setdefault(queue, {})[holder.uid] = holder
-        self._queue_of[holder.uid] = queue
-        self.snapshot.tree.add(queue, holder.usage)
-        self.snapshot.take_places(holder.admission)
+        self._charges.charge(holder, self.snapshot)
         self.turns.hold(holder)
-        self._searches.quota_changed(queue)
-        self._touch(queue)
+        self._searches.quota_changed(holder.cluster_queue)
+        self._touch(holder.cluster_queue)
 
     def release(self, uid: str, now: float) -> None:
         """A workload no longer holds its quota."""
         holder = self.holder(uid)
         if holder is None:
             return
-        self._uncharge(holder)
+        self._charges.uncharge(holder, self.snapshot)
         self.turns.release(uid)
         self._searches.quota_changed(holder.cluster_queue)
         self._touch(holder.cluster_queue)
@@ -172,22 +155,12 @@ class Scheduler:
 
     def holder(self, uid: str) -> Holder | None:
         """What a workload holds."""
-        return None if uid in self._tentative else self._charged(uid)
-
-    def _charged(self, uid: str) -> Holder | None:
-        queue = self._queue_of.get(uid)
-        return self._holders[queue][uid] if queue is not None else None
+        return None if uid in self._tentative else self._charges.get(uid)
 
     def _stops(self, uid: str) -> bool:
         """Whether it holds quota that it is about to give back."""
         holder = self.holder(uid)
         return holder is not None and holder.evicted
-
-    def _uncharge(self, holder: Holder) -> None:
-        del self._holders[holder.cluster_queue][holder.uid]
-        del self._queue_of[holder.uid]
-        self.snapshot.tree.remove(holder.cluster_queue, holder.usage)
-        self.snapshot.leave_places(holder.admission)
 
     # The queues
 
@@ -202,7 +175,7 @@ class Scheduler:
         if ready:
             self._touch(item.cluster_queue)
         else:
-            heapq.heappush(self._alarms, (item.not_before, item.uid))
+            self._alarms.workload(item.uid, item.not_before)
 
     def take_out(self, uid: str, now: float) -> None:
         """A workload does not wait any more, for another reason than its admission."""
@@ -225,13 +198,13 @@ class Scheduler:
         """Something happened in the tree of a queue that may let parked workloads in."""
         tree = self.snapshot.tree
         if queue in self._world.queues and queue not in tree.cyclic:
-            self._reactivations.setdefault(tree.root(queue), now + self._delay)
+            self._alarms.tree(tree.root(queue), now + self._delay)
 
     def wake_at_once(self, queue: str, now: float) -> None:
         """The same, for what nobody has a better claim to."""
         tree = self.snapshot.tree
         if queue in self._world.queues and queue not in tree.cyclic:
-            self._reactivations[tree.root(queue)] = now
+            self._alarms.tree_by(tree.root(queue), now)
 
     def wake_all(self, now: float) -> None:
         """Something happened that concerns every queue."""
@@ -240,10 +213,8 @@ class Scheduler:
 
     def due(self) -> float | None:
         """When time alone asks for a cycle."""
-        times = [*self._reactivations.values(), *(at for at, _ in self._alarms[:1])]
-        if (sample := self.turns.due()) is not None:
-            times.append(sample)
-        return min(times, default=None)
+        times = (self._alarms.due(), self.turns.due())
+        return min((at for at in times if at is not None), default=None)
 
     @property
     def ready(self) -> bool:
@@ -266,14 +237,12 @@ class Scheduler:
             self._dirty.add(self.snapshot.tree.root(queue))
 
     def _on_time(self, now: float) -> None:
-        for root in [root for root, at in self._reactivations.items() if at <= now]:
-            del self._reactivations[root]
+        for root in self._alarms.trees_due(now):
             self._reactivate(root)
-        while self._alarms and self._alarms[0][0] <= now:
-            _, uid = heapq.heappop(self._alarms)
+        for uid in self._alarms.workloads_due(now):
             if uid in self.items:
                 self._again(self.items[uid], now)
-        for queue in sorted(self.turns.sample(now, self._holders)):
+        for queue in sorted(self.turns.sample(now, self._charges.by_queue)):
             self._touch(queue)  # others may be first now
 
     def _again(self, item: Pending, now: float) -> None:
@@ -366,7 +335,7 @@ class Scheduler:
             if len(fits) < len(heads) or number == len(rounds) - 1:
                 break
             for fit in fits:
-                self.hold(_holder(fit, pods_ready=not self._world.rules.block_admission))
+                self.hold(holder_of(fit, pods_ready=not self._world.rules.block_admission))
                 self._tentative.add(fit.item.uid)
         return found
 
@@ -418,7 +387,7 @@ class Scheduler:
         if decision.requeue is Requeue.PENDING_PREEMPTION:
             return self._stick(item)
         if decision.retry_at is not None:
-            heapq.heappush(self._alarms, (decision.retry_at, item.uid))
+            self._alarms.workload(item.uid, decision.retry_at)
         if self._stays(decision):
             return False
         if decision.requeue in _FOR_THE_SHAPE and decision.retry_at is None:
@@ -447,21 +416,4 @@ class Scheduler:
         item = fit.item
         self._lines.admitted(item.uid)
         self._searches.forget(item.uid)
-        self.hold(_holder(fit, pods_ready=not self._world.rules.block_admission))
-
-
-def _holder(fit: Fit, *, pods_ready: bool) -> Holder:
-    item = fit.item
-    return Holder(
-        uid=item.uid,
-        namespace=item.namespace,
-        name=item.name,
-        local_queue=item.local_queue,
-        priority=item.priority,
-        created=item.created,
-        admission=fit.admission,
-        usage=fit.admission.usage(),
-        preemptible=item.preemptible,
-        pods_ready=pods_ready,
-        admitted=False,
-    )
+        self.hold(holder_of(fit, pods_ready=not self._world.rules.block_admission))

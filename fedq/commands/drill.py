@@ -126,10 +126,8 @@ def run(
         jobs,
     )
     with _rigs(min(lanes or (2 if every else 1), len(drills)), keep) as rigs:
-        benches = [Bench(rig, wishes, tell) for rig in rigs]
         most = max(drill.workers for drill in drills)
-        for number, bench in enumerate(benches):
-            bench.up(2 if number else most)
+        benches = [Bench(rig, wishes, tell, 2 if n else most) for n, rig in enumerate(rigs)]
         results = run_all(drills, benches, tell)
     if html is not None:
         html.write_text(page(results))

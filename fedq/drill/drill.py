@@ -33,6 +33,7 @@ class Drill:
         run: does it all, up to the end of the jobs, and states what it expects.
         tier: the lowest tier at which the guarantee holds: `A`, or `B` with node guards.
         extra: whether it is none of `--all`, as it repeats what others show.
+        alone: whether no other drill may run beside it, as it measures what a whole machine does.
         lasts: seconds that it takes about, by the times of the profile.
     """
 
@@ -45,6 +46,7 @@ class Drill:
     profile: str = "fast"
     workers: int = 2
     extra: bool = False
+    alone: bool = False
     lasts: Callable[[Timings], float] = lambda timings: longest(timings) + 45
 
     @property

@@ -71,9 +71,10 @@ class Ground:
     victims: list[str] = field(default_factory=list)
     """The clusters that the fault hits; set by `strike`."""
     fault_at: float = 0.0
-    waking_s: float = 0.0
-    """For how long attempts of a job may overlap when processes wake that stood still: until the
-    guard has seen them. Not 0 only where a drill says so, and then it is one of its findings.
+    unseen_s: float = 0.0
+    """For how long a given-up attempt may run beside a later one: what woke, or was started, after
+    the end of the lease runs until the guard has seen it. Not 0 only where a drill says so, and
+    then it is one of its findings.
     """
     witness: Witness = field(init=False)
 

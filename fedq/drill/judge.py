@@ -12,8 +12,8 @@ from fedq.drill.records import Kind, Record
 from fedq.drill.result import Metrics
 from fedq.drill.runs import Run
 
-TOGETHER = "attempts ran together"
-"""In the checker's sentence about an overlap."""
+BESIDE_LATER = ("attempts ran together", "started after")
+"""In the checker's sentences about runs of an attempt beside a later one."""
 SUSPECT = ("suspect", "fenced", "lost")
 """Phases in which a cluster is shown that gets no new work because it is silent."""
 
@@ -28,6 +28,22 @@ def longest_overlap(ground: Ground) -> float:
     records, now = read_history(ground.stack.history), boottime()
     each = (check(records, [job], now).overlap_s for job in ground.submitted.values())
     return max(each, default=0.0)
+
+
+def longest_late(found: Sequence[Run]) -> float:
+    """How long the longest run lasted that started after one of a later attempt had."""
+    by_job: dict[str, list[Run]] = defaultdict(list)
+    for run in found:
+        by_job[run.subject.job].append(run)
+    return max(
+        (
+            run.end - run.start
+            for runs in by_job.values()
+            for run in runs
+            if any(o.subject.attempt > run.subject.attempt and o.start < run.start for o in runs)
+        ),
+        default=0.0,
+    )
 
 
 def expect_refused(ground: Ground) -> None:

@@ -1,6 +1,7 @@
 """Running many drills: one after the other on each of a few rigs, side by side.
 
-Drills wait most of the time, so two rigs on a small machine take half the time of one.
+Drills wait most of the time, so two rigs on a small machine take half the time of one. Those that
+need the whole machine come first, while there is but one rig.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from fedq.drill.drill import Drill
+from fedq.drill.drill import Drill, Need
 from fedq.drill.prepare import Bench
 from fedq.drill.result import Outcome, Result
 from fedq.drill.running import Tell, run_one
@@ -23,16 +24,23 @@ def run_all(drills: Sequence[Drill], benches: Sequence[Bench], tell: Tell) -> li
 async def _run_all(drills: Sequence[Drill], benches: Sequence[Bench], tell: Tell) -> list[Result]:
     todo, results = list(drills), dict[str, Result]()
     if len(benches) > 1:  # the longest first, so that no lane is left with one at the end
-        todo.sort(key=lambda drill: (-drill.workers, -drill.seconds))
+        todo.sort(key=lambda drill: (Need.PROXIES in drill.needs, -drill.workers, -drill.seconds))
 
-    async def lane(bench: Bench) -> None:
+    async def lane(bench: Bench, todo: list[Drill]) -> None:
         while (drill := _next(todo, bench.workers)) is not None:
             todo.remove(drill)
             results[drill.name] = await _one(drill, bench, tell)
 
+    first, *others = benches
+    await asyncio.to_thread(first.up)
+    if others:
+        await lane(first, [drill for drill in todo if drill.alone])
+        todo = [drill for drill in todo if not drill.alone]
+    for bench in others:
+        await asyncio.to_thread(bench.up)
     async with asyncio.TaskGroup() as group:
         for bench in benches:
-            group.create_task(lane(bench))
+            group.create_task(lane(bench, todo))
     return [results[drill.name] for drill in drills]
 
 

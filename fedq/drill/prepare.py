@@ -36,10 +36,11 @@ class Wishes:
 
 
 class Bench:
-    """The rig of a run of drills."""
+    """The rig of a run of drills, with `workers` worker clusters."""
 
-    def __init__(self, rig: Rig, wishes: Wishes, tell: Callable[[str], None]) -> None:
+    def __init__(self, rig: Rig, wishes: Wishes, tell: Callable[[str], None], workers: int) -> None:
         self._rig, self._wishes, self._tell = rig, wishes, tell
+        self.workers = workers
         self._stack = Stack(rig)
         self._running: tuple[str, str] | None = None
 
@@ -47,18 +48,13 @@ class Bench:
     def _file(self) -> Path:
         return self._rig.data_dir("drill") / "bench.json"
 
-    @property
-    def workers(self) -> int:
-        """How many worker clusters it has."""
-        return len(self._rig.workers)
-
-    def up(self, workers: int) -> None:
-        """Bring the rig up with that many workers, and install Fedq."""
-        network = self._wishes.network or ("proxies" if why_not() else "namespaces")
+    def up(self, network: str = "") -> None:
+        """Bring the rig up, and install Fedq. `network` as in `Wishes`, which goes before."""
+        network = self._wishes.network or network or self._network()
         if network == "proxies" and (why := why_not()):
             self._tell(f"no network namespaces here: {why}")
         apart = network == "namespaces"
-        self._rig.up(workers, nodes=NODES, namespaces=apart, progress=self._tell)
+        self._rig.up(self.workers, nodes=NODES, namespaces=apart, progress=self._tell)
         if not apart:
             proxied.prepare(self._rig)
         self._file.write_text(json.dumps({"network": network}))
@@ -70,6 +66,8 @@ class Bench:
         wishes = self._wishes
         profile, tier = wishes.profile or drill.profile, wishes.tier or drill.tier
         conditions = Conditions(profile, PROFILES[profile], tier, wishes.endurance, wishes.jobs)
+        if Need.PROXIES in drill.needs and not self._wishes.network:
+            self._go_through_proxies()
         link = self._link()
         if why := self._missing(drill, link):
             return Result(
@@ -84,9 +82,26 @@ class Bench:
         self._start(profile, tier)
         return self._stack, link, conditions
 
+    def _go_through_proxies(self) -> None:
+        """A rig has the network that it came up with."""
+        if self._network() == "proxies":
+            return
+        self._tell("this fault needs proxies: the rig comes up anew with them")
+        self._stack.stop()
+        self._running = None
+        self._rig.down()
+        self.up("proxies")
+
+    def _network(self) -> str:
+        """What the rig has; if it is not up yet, what this machine can do."""
+        if self._file.exists():
+            return str(json.loads(self._file.read_text())["network"])
+        return "proxies" if why_not() else "namespaces"
+
     def _link(self) -> Link:
-        network = json.loads(self._file.read_text())["network"]
-        return RoutedLink(self._rig) if network == "namespaces" else proxied.ProxiedLink(self._rig)
+        if self._network() == "namespaces":
+            return RoutedLink(self._rig)
+        return proxied.ProxiedLink(self._rig)
 
     def _missing(self, drill: Drill, link: Link) -> str:
         if Need.PROXIES in drill.needs and not isinstance(link, proxied.ProxiedLink):

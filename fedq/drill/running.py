@@ -11,7 +11,7 @@ from federation.edge.errors import ApiError
 from fedq.drill.drill import Drill
 from fedq.drill.faults.link import Link
 from fedq.drill.ground import Conditions, Ground, Stuck, standing
-from fedq.drill.judge import TOGETHER, longest_overlap, measure, verdict
+from fedq.drill.judge import BESIDE_LATER, longest_late, longest_overlap, measure, verdict
 from fedq.drill.result import Outcome, Result
 from fedq.rig.errors import RigError
 from fedq.stack import Stack
@@ -60,20 +60,25 @@ async def run_one(
     return replace(result, seconds=time.monotonic() - started)
 
 
+def _expect_seen(ground: Ground, overlap_s: float) -> None:
+    """What ran beside a later attempt was ended when the guard looked."""
+    longest, late = longest_overlap(ground), longest_late(ground.runs())
+    ground.expect.at_most("longest overlap of a job", longest, ground.unseen_s)
+    ground.expect.at_most("longest run that began after a later attempt", late, ground.unseen_s)
+    if overlap_s:
+        ground.expect.remark(
+            f"attempts ran together for {overlap_s:.2f} s in all, for {longest:.2f} s of one job at"
+            " most: what wakes, or is started, after the end of the lease runs until the guard has"
+            f" seen it, which tier B cannot exclude ({ground.unseen_s:g} s at most)"
+        )
+
+
 def _judge(drill: Drill, ground: Ground, result: Result, trouble: str) -> Result:
     judged = verdict(ground)
     violations = judged.violations
-    if ground.waking_s:
-        longest = longest_overlap(ground)
-        what = "longest overlap of a job, after its processes woke"
-        ground.expect.at_most(what, longest, ground.waking_s)
-        if judged.overlap_s:
-            ground.expect.remark(
-                f"attempts ran together for {judged.overlap_s:.2f} s in all after they woke, for"
-                f" {longest:.2f} s of one job at most; tier B cannot exclude a tick of the guard"
-                f" ({ground.waking_s:g} s), in which it finds them"
-            )
-        violations = [text for text in violations if TOGETHER not in text]
+    if ground.unseen_s:
+        _expect_seen(ground, judged.overlap_s)
+        violations = [text for text in violations if not any(w in text for w in BESIDE_LATER)]
     reasons = [*([trouble] if trouble else []), *violations, *ground.expect.broken]
     outcome = Outcome.FAILED if reasons else Outcome.PASSED
     if drill.tier > ground.conditions.tier:

@@ -11,6 +11,7 @@ from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
 from fedq.drill.judge import expect_refused
 from fedq.drill.timeline import What
+from worker_agent.guard.watch import BUSY
 
 
 async def agent_killed(ground: Ground) -> None:
@@ -41,8 +42,10 @@ async def agent_down(ground: Ground) -> None:
 
 async def api_server_down(ground: Ground) -> None:
     """The API server of the worker dies and the cluster is cut off: only the node guard can stop
-    anything there.
+    anything there. When it is back, the Job controller may make new pods before the agent has
+    suspended the Jobs: these live until the guard's next look.
     """
+    ground.unseen_s = BUSY
     lasts = duration(ground)
     victim, names = await start_on_one(ground, _plans(ground, lasts))
     async with dead(ground.stack.rig, f"{victim}/kube-apiserver"), ground.cut(victim):
@@ -57,7 +60,7 @@ async def machine_paused(ground: Ground) -> None:
     what it finds. What runs in that tick is the overlap that tier B cannot exclude when a kernel
     stands still. It has no effect (tier C): the store of their checkpoints refuses the old attempt.
     """
-    ground.waking_s = ground.timings.tick
+    ground.unseen_s = ground.timings.tick
     lasts, rig = duration(ground), ground.stack.rig
     store = str(rig.data_dir("checkpoints"))
     plans = [replace(plan, checkpoints=store) for plan in _plans(ground, lasts)]

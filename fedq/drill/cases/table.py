@@ -174,6 +174,7 @@ DRILLS: tuple[Drill, ...] = (
         half_lost.half_lost,
         CUT,
         workers=4,
+        alone=True,
         lasts=lambda timings: longest(timings) + 360.0,
     ),
     Drill(

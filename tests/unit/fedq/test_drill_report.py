@@ -10,7 +10,7 @@ import pytest
 
 from fedq.drill.cases.table import DRILLS, find
 from fedq.drill.history import Submitted, check
-from fedq.drill.judge import TOGETHER, reruns, stale, stopped
+from fedq.drill.judge import BESIDE_LATER, longest_late, reruns, stale, stopped
 from fedq.drill.picture import page, svg
 from fedq.drill.records import Kind, Record, Subject
 from fedq.drill.report import as_json, as_text
@@ -154,9 +154,9 @@ def test_a_picture_of_nothing_is_still_a_picture() -> None:
     ElementTree.fromstring(svg(result(runs=[], marks=[], fault_at=0.0)))
 
 
-def test_the_sentence_about_an_overlap_is_the_checkers() -> None:
-    """A drill that allows some overlap finds it by these words."""
-    both = [ran("a", 1, "west", 90, 131), ran("a", 2, "east", 120, 250, 0)]
+def test_the_sentences_about_runs_beside_later_ones_are_the_checkers() -> None:
+    """A drill that allows for some of it finds it by these words."""
+    both = [ran("a", 2, "east", 90, 250, 0), ran("a", 1, "west", 120, 131)]
     records = [
         record
         for run in both
@@ -166,7 +166,16 @@ def test_the_sentence_about_an_overlap_is_the_checkers() -> None:
         )
     ]
     violations = check(records, [Submitted("a")], 300).violations
-    assert any(TOGETHER in text for text in violations)
+    assert {words for words in BESIDE_LATER for text in violations if words in text} == {
+        *BESIDE_LATER
+    }
+
+
+def test_the_longest_run_that_began_late() -> None:
+    """Beside a later attempt or after it; those that were there before it are none."""
+    assert longest_late([ran("a", 1, "west", 90, 131), ran("a", 2, "east", 120, 250)]) == 0
+    late = [ran("a", 2, "east", 90, 100), ran("a", 1, "west", 120, 123), ran("b", 1, "west", 0, 99)]
+    assert longest_late(late) == 3
 
 
 def test_drills_are_found_by_name_and_number() -> None:
