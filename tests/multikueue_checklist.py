@@ -400,8 +400,8 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_I}kinds.py::test_a_group_of_pods_runs_on_one_worker",
             f"{_I}kinds.py::test_a_py_torch_job_runs_and_fails",
             f"{_I}kinds.py::test_a_stateful_set_runs_as_a_whole_on_a_worker",
+            f"{_I}every_kind.py::test_every_kind_runs_on_one_worker",
         ),
-        missing="the other kinds on real servers",
     ),
     Item(
         75,
@@ -591,6 +591,7 @@ CHECKLIST: tuple[Item, ...] = (
             "unit/api/test_configuration_kinds.py::test_switches",
             f"{_E}kind_informers.py::test_only_kinds_that_are_switched_on_are_watched",
             f"{_M}kinds.py::test_kinds_that_are_switched_off_are_not_followed",
+            f"{_I}dispatchers.py::test_kinds_that_are_switched_on",
         ),
     ),
     Item(
@@ -609,6 +610,7 @@ CHECKLIST: tuple[Item, ...] = (
         (
             f"{_I}dispatch.py::test_a_job_runs_on_a_worker_and_comes_back",
             f"{_I}kinds.py::test_a_group_of_pods_runs_on_one_worker",
+            f"{_I}every_kind.py::test_every_kind_runs_on_one_worker",
         ),
         missing="with the controllers of the other kinds",
     ),
