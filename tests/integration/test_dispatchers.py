@@ -35,10 +35,12 @@ ROUND_S = 4.0
 
 @contextlib.contextmanager
 def configured(stack: Stack, config: Path, **parts: Json) -> Iterator[Path]:
-    """The programs with a Configuration, until the end of a test."""
+    """The programs with a Configuration, until the end of a test. Without Ray: when that has
+    started the clusters are handed over to it, and are away for a moment, which ends a round.
+    """
     head = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
     config.write_text(yaml.safe_dump({**head, **parts}))
-    stack.start(config=config)
+    stack.start(runtime="in-process", config=config)
     try:
         yield config
     finally:
