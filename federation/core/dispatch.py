@@ -65,7 +65,8 @@ class ClusterView:
     something ended that the report still counts). `cards` are its nodes with cards, None if the
     cluster does not tell of them; `flavors` those of its flavors that choose nodes. `room` is how
     many more offers it may get before it answers others (None: any number). `kinds` are those of
-    jobs that its API serves beside batch/v1 Job (None: not known).
+    jobs that its API serves beside batch/v1 Job (None: not known). One that is `coming` has not
+    been spoken to yet: its problem may be over in a moment.
     """
 
     name: str
@@ -78,6 +79,7 @@ class ClusterView:
     room: int | None = None
     traits: ClusterTraits = NO_TRAITS
     kinds: Collection[str] | None = None
+    coming: bool = False
 
     def serves(self, item: Pending) -> bool:
         """Whether the workload's kind can be created there, as far as is known."""

@@ -50,11 +50,11 @@ def next_nominees(
     queue, in order.
     """
     order = [n for n, view in views.items() if not excluded(item.rules, n, view.traits.labels)]
-    usable = {name for name in order if not views[name].problem}
+    usable = {name for name in order if views[name].coming or not views[name].problem}
     hopeless = {
         name
         for name in usable & set(known.clusters)
-        if never_fits(item, admission, views[name], refusals.get(name))
+        if not views[name].coming and never_fits(item, admission, views[name], refusals.get(name))
     }
     return next_round(known, order, usable, hopeless, settings, now)
 
