@@ -378,7 +378,10 @@ class EffectRunner:
         )
 
     def _objects(self, local: LocalJob) -> Objects:
-        return objects(self._client, self._kind(local))
+        kind, names = self._kind(local), set[str]()
+        if kind.bundled and (body := self._controller.body(local.uid)) is not None:
+            names = {pod["metadata"]["name"] for pod in body["spec"]["pods"]}
+        return objects(self._client, kind, names)
 
 
 def _rank(state: JobState, effect: do.Effect) -> Rank:

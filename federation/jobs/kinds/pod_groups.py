@@ -66,11 +66,12 @@ def whole(obj: Json) -> bool:
     return len(obj["spec"]["pods"]) >= group_of(obj).total
 
 
-def members(pods: Iterable[Json], head: Json | None = None) -> list[Json]:
+def members(pods: Iterable[Json], head: Json | None = None, seen: int | None = None) -> list[Json]:
     """Of the pods of a group as many as it is to have: the others are in excess, and stay held.
 
-    Kueue's order: those that have been let go or have run come first, then the oldest. The head
-    keeps its place, also when it is gone. Copies are what the manager has made of a group.
+    Kueue's order: those that have been let go or have run come first, then the oldest; before all
+    those that are as they were at version `seen`. The head keeps its place, also when it is gone.
+    Copies are what the manager has made of a group.
     """
     found = list(pods)
     name = str((head or {}).get("metadata", {}).get("name", ""))
@@ -78,8 +79,13 @@ def members(pods: Iterable[Json], head: Json | None = None) -> list[Json]:
     if not 0 < total < len(found) + (head is not None) or copied(head or found[0]):
         return found
     first = [pod for pod in found if pod["metadata"]["name"] == name]
-    others = sorted((pod for pod in found if pod["metadata"]["name"] != name), key=_turn)
+    others = [pod for pod in found if pod["metadata"]["name"] != name]
+    others.sort(key=lambda pod: (seen is not None and _version(pod) > seen, *_turn(pod)))
     return [*first, *others[: total - (head is not None)]]
+
+
+def _version(pod: Json) -> int:
+    return int(pod["metadata"].get("resourceVersion") or 0)
 
 
 def _turn(pod: Json) -> tuple[bool, str, str]:
@@ -93,7 +99,7 @@ def bundle(pods: Iterable[Json], *, head: Json | None = None) -> Json:
     members = sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
     first = head or members[0]
     meta = {k: v for k, v in first["metadata"].items() if k != "deletionTimestamp"}
-    versions = [int(pod["metadata"].get("resourceVersion") or 0) for pod in (*members, first)]
+    versions = [_version(pod) for pod in (*members, first)]
     ending = [pod["metadata"].get("deletionTimestamp") for pod in members]
     if any(ending):
         meta["deletionTimestamp"] = next(filter(None, ending))

@@ -232,3 +232,23 @@ async def test_what_was_seen_counts_deletions(groups: Any) -> None:
     seen = {**{key: made["metadata"][key] for key in ("uid",)}, "resourceVersion": "999"}
     await stored.patch("a", {"metadata": {**seen, "annotations": {"n": "1"}}}, "team")
     assert fake.get(PODS, "a", "team")["metadata"]["annotations"]["n"] == "1"
+
+
+async def test_a_group_is_written_as_it_was_seen(groups: Any) -> None:
+    """A pod too many that was made in the same second is no conflict, whatever its name: who has
+    seen the group names its pods, or what is written does, or they are older.
+    """
+    stored, fake = groups
+    made = await stored.create(body("b", "c"), "team")
+    fake.create(PODS, {**body("a", "z")["spec"]["pods"][0]})
+    seen = {key: made["metadata"][key] for key in ("uid", "resourceVersion")}
+    note = {"metadata": {**seen, "annotations": {"n": "1"}}}
+    after = await stored.patch("b", note, "team")
+    assert _names(after) == ["b", "c"]
+    seen["resourceVersion"] = after["metadata"]["resourceVersion"]  # later than the other pod
+    running = {"pods": {name: {"phase": "Running"} for name in ("b", "c")}}
+    after = await stored.put_status("b", seen, running, "team")
+    assert _names(after) == ["b", "c"]
+    fake.merge(PODS, "c", {"status": {"phase": "Pending"}}, "team", status=True)
+    known = Groups(stored._client, KINDS["Pod.v1"], {"b", "c"})
+    assert _names(await known.get("b", "team")) == ["b", "c"]
