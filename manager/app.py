@@ -227,6 +227,7 @@ class Manager:
                     "health": link.health.reason,
                     "message": link.health.message,
                     "requests": counted(link.requests),
+                    "kinds": None if link.kinds is None else sorted(link.kinds),
                 }
                 for name, link in self.clusters.links.items()
             },

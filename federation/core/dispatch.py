@@ -166,6 +166,9 @@ def choose(
         if not item.only and (said := excluded(item.rules, name, clusters[name].traits.labels)):
             reasons[name] = said
             continue
+        if not (clusters[name].problem or clusters[name].serves(item)):
+            reasons[name] = f"it does not serve {item.kind}: the CRD is missing there"
+            continue
         refusal = refusals.get(name)
         if refusal is not None and refusal.until > now:
             reasons[name] = f"refused: {refusal.message}"
@@ -225,8 +228,6 @@ def _fit(item: Pending, admission: Admission, cluster: ClusterView) -> Choice | 
         return cluster.problem
     if cluster.room is not None and cluster.room <= 0:
         return "it has yet to answer as many offers as may be open at once"
-    if not cluster.serves(item):
-        return f"it does not serve {item.kind}: the CRD is missing there"
     queue_name = cluster.local_queues.get((item.namespace, item.local_queue))
     if queue_name is None:
         return f"no LocalQueue {item.namespace}/{item.local_queue} there"

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from tenacity import AsyncRetrying, retry_if_result, wait_fixed
 from typer.testing import CliRunner
 
 from federation.edge.errors import NotFound
 from federation.edge.resources import EVENTS, PODS, WORKLOADS, resource_of
 from fedq.cli import app
+from fedq.stack import Stack
 from tests.integration.conftest import Team
 from tests.integration.kind_objects import (
     crd,
@@ -122,6 +124,17 @@ async def test_what_a_ray_service_serves_is_pushed(team: Team) -> None:
         await gone(worker, resource, key)
 
 
+async def told_of(stack: Stack, cluster: str, kind: str) -> None:
+    """Until the manager knows that a cluster does not serve a kind."""
+
+    async def thinks_so() -> bool:
+        page = await asyncio.to_thread(stack.page, "manager", "status")
+        known = json.loads(page or b"{}").get("clusters", {}).get(cluster, {}).get("kinds")
+        return known is None or kind in known
+
+    await AsyncRetrying(retry=retry_if_result(bool), wait=wait_fixed(0.5))(thinks_so)
+
+
 @pytest.mark.timeout(240)
 async def test_a_cluster_without_the_crd_is_no_candidate(team: Team) -> None:
     """It is not asked, `fedq why` tells, and it becomes one when the CRD appears there."""
@@ -130,6 +143,7 @@ async def test_a_cluster_without_the_crd_is_no_candidate(team: Team) -> None:
     stack.rig.kubectl(
         first, "delete", "crd", f"{kind.plural}.{kind.group}", "--ignore-not-found"
     )  # another test may have made it
+    await told_of(stack, first, kind.name)
     for cluster in (stack.rig.management, second):
         stack.apply(cluster, [crd(kind)])
     resource = resource_of(kind)
