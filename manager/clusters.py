@@ -105,6 +105,7 @@ class Clusters:
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
         self.external: tuple[Row, ...] | None = None
+        self.off: frozenset[str] = frozenset()
         """Kinds of jobs that the configuration adds; None: Jobs alone."""
         self.offers = offers or Exposures()
         self.offers.on_room = on_change
@@ -407,7 +408,7 @@ class Clusters:
             return None
         identity = self._identity(name)
         plain = self.plain(name)
-        return ClusterSpec(name, kubeconfig, self._origin, identity, self.external, plain)
+        return ClusterSpec(name, kubeconfig, self._origin, identity, self.external, self.off, plain)
 
     def _identity(self, name: str) -> str:
         return self.watcher.leases.identity(name)

@@ -103,6 +103,14 @@ class Prioritize:
 
 
 @dataclass(frozen=True, slots=True)
+class PushLive:
+    """Write those fields of the spec of a copy that follow the job's."""
+
+    cluster: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Resize:
     """Have a copy run fewer pods: so many."""
 
@@ -329,6 +337,7 @@ Effect = (
     | RemoveRemote
     | SetPriority
     | Prioritize
+    | PushLive
     | Resize
     | AskForMore
     | WithdrawGrowth

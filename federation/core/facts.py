@@ -68,6 +68,8 @@ class LocalJob:
     kind: str = BATCH_JOB
     elastic: bool = False
     """Whether its number of pods may change while it runs."""
+    live: str = ""
+    """Stands for the fields of its spec that a copy follows while it runs; '' if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,8 @@ class RemoteJob:
     size: Size | None = None
     """How many pods it has; None of kinds that do not change it."""
     growth: Asked = NOT_ASKED
+    live: str = ""
+    """What stood for those fields that follow the job's when they were written last."""
     status: Mapping[str, Any] = field(default_factory=dict)
     kind: str = BATCH_JOB
     busy: bool = False
