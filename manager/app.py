@@ -100,7 +100,7 @@ class Manager:
         self._join()
         runner = EffectRunner(client, self.controller, self.clusters, origin)
         self.controller.run_effects = runner.run
-        health = QueueHealth(self.catalog, self.clusters)
+        health = QueueHealth(self.catalog, self.clusters.membership)
         self.controller.inactive = health.inactive
         self._status = QueueStatus(client, self.controller, health)
         self._quotas = AutomatedQuotas(self.controller, self.clusters, self._catalog_changed)
@@ -122,7 +122,7 @@ class Manager:
         watcher.bound_epochs = lambda: bound_epochs(controller.states.values())
         clusters.on_checks = self._catalog_changed
         clusters.on_started = controller.cluster_replaced
-        controller.queues.own_check = clusters.multikueue_check
+        controller.queues.own_check = clusters.membership.multikueue_check
         controller.on_quota = self.dispatcher.wake
         controller.on_void, controller.on_moved = clusters.offer_void, clusters.offers.moved
         controller.on_grown = clusters.grown

@@ -66,7 +66,7 @@ class AutomatedQuotas:
     def _sums(self, queues: Iterable[ClusterQueue]) -> dict[str, Automated]:
         found = {}
         for queue in queues:
-            if (clusters := self._clusters.automated_for(queue.check_names)) is not None:
+            if (clusters := self._clusters.membership.automated_for(queue.check_names)) is not None:
                 parts = [self._contribution(queue.name, cluster) for cluster in clusters]
                 found[queue.name] = automated(queue, parts)
         return found

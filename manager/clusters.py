@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import structlog
 
 from federation.api.kinds.row import Row
-from federation.api.names import KUEUE_GROUP, ActiveReason, ConditionType, Controller, Trait
+from federation.api.names import ActiveReason, Trait
 from federation.api.orders import ClusterOrders, cluster_orders, without_agent
 from federation.api.placement_rules import read_traits
-from federation.api.record import find
 from federation.core.failover import Tier
 from federation.core.health import Facts, Phase
 from federation.core.multikueue_check import CheckActive, Standing, bad_config, check_active
@@ -25,9 +24,7 @@ from federation.core.scoring import NO_TRAITS, ClusterTraits
 from federation.edge.informer import Informer, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
-    ADMISSION_CHECKS,
     MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
     Json,
 )
 from federation.edge.services import guard
@@ -40,6 +37,7 @@ from manager.kubeconfigs import KubeConfigs, Sources
 from manager.leases import RESERVED
 from manager.ledger import Judge
 from manager.link import ClusterLink
+from manager.membership import Check, Membership
 from manager.protocol import ClusterSpec, Health, News, Runtime
 
 log = structlog.get_logger(__name__)
@@ -68,27 +66,6 @@ class _Running:
     task: asyncio.Task[None]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """An AdmissionCheck: its controller, the name of its parameters, whether it can decide.
-    `problem` says what is wrong with the parameters of one of MultiKueue's.
-    """
-
-    controller: str
-    parameters: str = ""
-    active: bool = False
-    problem: str = ""
-    obj: Json = field(default_factory=dict, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """A MultiKueueConfig: clusters in order, whether quotas are the sums over them."""
-
-    clusters: tuple[str, ...]
-    automated: bool = False
-
-
 class Clusters:
     """Starts and stops the link of each MultiKueueCluster and reports its condition Active."""
 
@@ -105,8 +82,9 @@ class Clusters:
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
         self.external: tuple[Row, ...] | None = None
-        self.off: frozenset[str] = frozenset()
         """Kinds of jobs that the configuration adds; None: Jobs alone."""
+        self.off: frozenset[str] = frozenset()
+        """Those that it switches off."""
         self.offers = offers or Exposures()
         self.offers.on_room = on_change
         self._runtime, self._origin = runtime, origin
@@ -125,16 +103,13 @@ class Clusters:
         self._dirty = asyncio.Event()
         self._started = asyncio.Event()
         self._dirty.set()  # what is there at start is looked at, be it nothing
-        rules_changed = self._rules_changed
         self._confirmations = Confirmations(client)
         self._objects: Store[Json] = Store(_keep, self._object_changed)
-        self._configs: Store[Config] = Store(_config, rules_changed)
-        self._checks: Store[Check] = Store(_check, rules_changed)
+        self.membership = Membership(client, lambda: self.links, self._rules_changed)
         self._kubeconfigs = KubeConfigs(client, sources or Sources(), self._wake, watcher.clock)
         self.informers = [
             Informer(client, MULTIKUEUE_CLUSTERS, self._objects),
-            Informer(client, MULTIKUEUE_CONFIGS, self._configs),
-            Informer(client, ADMISSION_CHECKS, self._checks),
+            *self.membership.informers,
             watcher.leases.informer,
             *self._kubeconfigs.informers,
         ]
@@ -149,7 +124,7 @@ class Clusters:
         self._dirty.set()
         self._on_change()
 
-    def _rules_changed(self, key: object, old: object, new: object) -> None:
+    def _rules_changed(self) -> None:
         self.on_checks()
         self._on_change()
 
@@ -301,53 +276,10 @@ class Clusters:
         else:
             link.ledger.ended(uid, 0)
 
-    def clusters_for(self, checks: tuple[str, ...]) -> list[str] | str:
-        """Clusters that a queue with these checks may use, in order; or what is wrong."""
-        name = self.multikueue_check(checks)
-        if not name:
-            return sorted(self.links)
-        found = self._config(self._checks.items["", name])
-        return f"AdmissionCheck {name}: {found}" if isinstance(found, str) else found
-
-    def _config(self, check: Check) -> list[str] | str:
-        """The clusters of MultiKueue's check, in order; or what is wrong."""
-        if check.problem:
-            return check.problem
-        config = self._configs.items.get(("", check.parameters))
-        if config is None:
-            return f"MultiKueueConfig {check.parameters} does not exist: create it"
-        return list(config.clusters)
-
-    def automated_for(self, checks: tuple[str, ...]) -> list[str] | None:
-        """Clusters whose quota a queue with these checks has by their MultiKueueConfig; None if its
-        quota is its own.
-        """
-        name = self.multikueue_check(checks)
-        found = self._checks.items["", name] if name else None
-        if found is None or found.problem:
-            return None
-        config = self._configs.items.get(("", found.parameters))
-        return list(config.clusters) if config is not None and config.automated else None
-
     def usable(self, name: str) -> bool:
         """Whether a cluster can be worked with, cordoned or not."""
         obj = self._objects.items.get(("", name))
         return obj is not None and self._health(name, obj).ok
-
-    def check(self, name: str) -> Check | None:
-        """An AdmissionCheck. Whether MultiKueue's are active is known here."""
-        found = self._checks.items.get(("", name))
-        if found is None or found.controller != Controller.MULTIKUEUE:
-            return found
-        return replace(found, active=isinstance(self._config(found), list))
-
-    def multikueue_check(self, checks: tuple[str, ...]) -> str:
-        """The one among a queue's checks that is MultiKueue's; '' if none is."""
-        for name in checks:
-            found = self._checks.items.get(("", name))
-            if found is not None and found.controller == Controller.MULTIKUEUE:
-                return name
-        return ""
 
     async def inventoried(self) -> None:
         """Until all clusters there are have been listed once, or have had time enough for it.
@@ -427,13 +359,12 @@ class Clusters:
             for (_, name), obj in list(self._objects.items.items()):
                 await self._confirmations.settle(obj, self.watcher.verdict(name).order)
                 await self._status.show(obj, self._health(name, obj), self._fedq(name, obj))
-            for check in list(self._checks.items.values()):
-                if check.controller == Controller.MULTIKUEUE:
-                    await self._check_status.show(check.obj, self._check_active(check))
+            for check in self.membership.checks:
+                await self._check_status.show(check.obj, self._check_active(check))
             await asyncio.sleep(STATUS_S)  # health comes in bursts; people read it later
 
     def _check_active(self, check: Check) -> CheckActive:
-        clusters = self._config(check)
+        clusters = self.membership.clusters_of(check)
         if isinstance(clusters, str):
             return bad_config(clusters)
         standings = {
@@ -462,30 +393,3 @@ async def _until_cancelled(link: ClusterLink) -> None:
 
 def _keep(obj: Json) -> Json:
     return obj
-
-
-def _config(obj: Json) -> Config:
-    spec = obj["spec"]
-    return Config(tuple(spec["clusters"]), spec.get("quotaManagement") == "Automated")
-
-
-def _check(obj: Json) -> Check:
-    spec, active = obj["spec"], find(obj.get("status") or {}, ConditionType.ACTIVE)
-    controller, parameters = str(spec.get("controllerName", "")), spec.get("parameters") or {}
-    ours = controller == Controller.MULTIKUEUE
-    return Check(
-        controller,
-        str(parameters.get("name", "")),
-        active is not None and active["status"] == "True",
-        _parameters_problem(parameters) if ours else "",
-        obj,
-    )
-
-
-def _parameters_problem(parameters: Json) -> str:
-    kind = f"{parameters.get('apiGroup', '')} {parameters.get('kind', '')}".strip()
-    if not parameters:
-        return f"spec.parameters are missing: name a MultiKueueConfig of {KUEUE_GROUP}"
-    if kind != f"{KUEUE_GROUP} MultiKueueConfig":
-        return f"spec.parameters name a {kind}: name a MultiKueueConfig of {KUEUE_GROUP}"
-    return ""

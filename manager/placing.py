@@ -145,7 +145,7 @@ class Placing:
 
     def _allowed(self, item: Pending) -> list[str] | NoCluster:
         queue = self._controller.scheduler.snapshot.queues[item.cluster_queue]
-        allowed = self._clusters.clusters_for(queue.check_names)
+        allowed = self._clusters.membership.clusters_for(queue.check_names)
         return NoCluster({queue.name: allowed}) if isinstance(allowed, str) else allowed
 
     def _choose(

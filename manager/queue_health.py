@@ -10,7 +10,7 @@ from federation.core.policies import StopPolicy
 from federation.core.quota import QuotaTree
 from federation.core.types import ClusterQueue, LocalQueue
 from federation.edge.catalog import Catalog
-from manager.clusters import Check, Clusters
+from manager.membership import Check, Membership
 
 PREFIX = "Can't admit new workloads: "
 
@@ -25,8 +25,8 @@ class Problem(NamedTuple):
 class QueueHealth:
     """Judges queues by all that they name."""
 
-    def __init__(self, catalog: Catalog, clusters: Clusters) -> None:
-        self._catalog, self._clusters = catalog, clusters
+    def __init__(self, catalog: Catalog, membership: Membership) -> None:
+        self._catalog, self._membership = catalog, membership
 
     def inactive(self) -> dict[str, str]:
         """ClusterQueues that admit nothing for another reason than those that the scheduler sees
@@ -76,7 +76,7 @@ class QueueHealth:
 
     def _references(self, queue: ClusterQueue) -> Iterator[Problem]:
         """What is wrong with its checks and the topologies of its flavors."""
-        checks = {name: self._clusters.check(name) for name in sorted(set(queue.check_names))}
+        checks = {name: self._membership.check(name) for name in sorted(set(queue.check_names))}
         if missing := [name for name, check in checks.items() if check is None]:
             text = f"AdmissionCheck {', '.join(missing)} does not exist"
             yield Problem(ActiveReason.ADMISSION_CHECK_NOT_FOUND, text)

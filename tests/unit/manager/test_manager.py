@@ -367,7 +367,7 @@ async def test_queues_that_change_while_their_status_is_written() -> None:
             queue = custom("LocalQueue", name, {"clusterQueue": "cq"}, "team")
             world.home.create(LOCAL_QUEUES, queue)
         await until(lambda: len(manager.catalog.local_queues) == 21)
-        health = QueueHealth(manager.catalog, manager.clusters)
+        health = QueueHealth(manager.catalog, manager.clusters.membership)
         status = QueueStatus(manager.client, manager.controller, health)
         tick = asyncio.create_task(status.tick())
         while not tick.done():

@@ -11,7 +11,7 @@ from federation.api.names import ActiveReason, Controller
 from federation.core.policies import AdmissionCheck, StopPolicy
 from federation.core.quota import QuotaTree
 from federation.core.types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
-from manager.clusters import Check
+from manager.membership import Check
 from manager.queue_health import QueueHealth
 from tests.unit.core.build import cq, group, one, quota
 
