@@ -19,7 +19,7 @@ from federation.core.requests import shrink
 from federation.core.sizes import Growing
 from federation.core.stay import earlier, other_checks
 from federation.core.types import Admission, PodSet, PodSetAssignment
-from federation.core.waiting import is_news
+from federation.core.waiting import news_at
 
 MARK = "+"
 NOTHING_WAITS = ("", "")
@@ -207,6 +207,7 @@ def _more(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
     if said[0]:
         has, asks = given(record), wanted(local)
         said = (said[0], f"It runs {has} pods and asks for {asks}: {said[1]}")
-    if not is_news(said, record.scaling, now - state.waits_written):
-        return state, ()
+    at = news_at(said, record.scaling, state.waits_written)
+    if at is None or now < at:
+        return replace(state, due=earlier(state.due, at)), ()
     return replace(state, waits_written=now), (do.SetScaling(*said),)

@@ -19,7 +19,7 @@ from federation.core.facts import (
 from federation.core.patience import give_up_at, giving_up
 from federation.core.reasons import Reason
 from federation.core.stay import Judgement, LifeRules, earlier, held_text, judge, other_checks
-from federation.core.waiting import is_news
+from federation.core.waiting import news_at
 
 
 def plan(state: JobState, now: float, rules: LifeRules) -> Plan:
@@ -105,8 +105,9 @@ def _expire(state: JobState, effect: do.Effect, at: float | None, now: float) ->
 
 def _waiting(state: JobState, record: Record, waits: tuple[str, str], now: float) -> Plan:
     """Record why the job waits, unless that is what stands there."""
-    if not is_news(waits, (record.reason, record.message), now - state.waits_written):
-        return state, ()
+    at = news_at(waits, (record.reason, record.message), state.waits_written)
+    if at is None or now < at:
+        return replace(state, due=earlier(state.due, at)), ()
     why = state.why if waits == state.waits else None
     return replace(state, waits_written=now), (do.SetWaiting(*waits, why),)
 

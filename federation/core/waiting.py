@@ -1,13 +1,15 @@
-"""When it is worth a write to tell anew why something waits."""
+"""When it is written again why a job waits."""
 
 from __future__ import annotations
 
 REWRITE_S = 10.0
-"""The numbers in a waiting message are written again at most this often; a new reason at once."""
+"""New numbers of the same reason are written at most this often."""
 
 
-def is_news(said: tuple[str, str], written: tuple[str, str], ago_s: float) -> bool:
-    """Whether (reason, message) is to be written, with what stands there since so many seconds."""
+def news_at(said: tuple[str, str], written: tuple[str, str], last: float) -> float | None:
+    """From when on (reason, message) is to be written, with what was written last then: the past
+    for a new reason; None if it is what stands there, or nothing.
+    """
     if said in (("", ""), written):
-        return False
-    return said[0] != written[0] or ago_s >= REWRITE_S
+        return None
+    return last + REWRITE_S if said[0] == written[0] else 0.0

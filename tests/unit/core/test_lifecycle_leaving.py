@@ -16,7 +16,7 @@ from federation.core.dispatch import Choice
 from federation.core.facts import Eviction, JobState, LocalJob, Queues, Record, RemoteJob
 from federation.core.lifecycle import step, wake_at
 from federation.core.policies import AdmissionCheck, PodsReady, Retention, StopPolicy
-from federation.core.stay import READY_NOTE_S, LifeRules
+from federation.core.stay import READY_NOTE_S, LifeRules, held_text
 from federation.core.types import ClusterQueue
 from tests.unit.core.build import admission, behind, but, copy, local, record
 
@@ -558,7 +558,8 @@ def test_retention_of_the_finished(state: JobState, expected: Effects) -> None:
 
 
 def held(reason: str, at: float) -> JobState:
-    theirs = record(active=False, evicted=reason, evicted_at=at, reason="Deactivated", message="m")
+    theirs = record(active=False, evicted=reason, evicted_at=at, reason="Deactivated")
+    theirs = replace(theirs, message=held_text(theirs))
     return known(local(), theirs, waits_written=NOW)
 
 
