@@ -93,6 +93,7 @@ def _held(obj: Json, fedq: Json) -> str:
     parts = [TWO_COPIES] if without_agent(obj) else []
     parts += [f"no new work: {cordon}"] if cordon else []
     parts += [f"no cluster is given up: {brake}"] if brake else []
+    parts += [str(fedq["order"])] if fedq.get("order") else []
     return "; ".join(parts)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from federation.api import record as records
 from federation.api.convert import to_local_queue
+from federation.api.kinds.row import framework
 from federation.core.cycle import Requeue
 from federation.core.devices.host.board import demands_of
 from federation.core.facts import BATCH_JOB
@@ -64,7 +65,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         shares=_shares(job),
         holds=[] if view.state.ended else _holds(workload),
         pods=_pods(job),
-        incomplete=_incomplete(job, view),
+        incomplete=_incomplete(job, view, jobs),
         queue_problem=_queue_problem(view, door, queue is not None),
         queue=queue,
         ahead=line.index(uid) if uid in line else 0,
@@ -168,12 +169,22 @@ def _pods(job: Found) -> dict[str, int]:
     return {**counts, **ended, "ready": job.kind.running(job.body).ready}
 
 
-def _incomplete(job: Found, view: JobView) -> str:
-    """Groups are queued when all of their pods are there."""
+def _incomplete(job: Found, view: JobView, jobs: list[Found]) -> str:
+    """Groups are queued when all of their pods are there; pods beyond those are not."""
     if not job.kind.bundled or view.state is not JobState.NEW:
         return ""
-    whole = group_of(job.body).total == len(job.body["spec"]["pods"])
-    return "" if whole else job.kind.problem(job.body)
+    group = group_of(job.body)
+    if group.total == len(job.body["spec"]["pods"]):
+        return ""
+    for other in (found for found in jobs if found.kind.bundled):
+        pods = [pod["metadata"]["name"] for pod in other.body["spec"]["pods"]]
+        if group_of(other.body) == group and len(pods) == group.total:
+            name = group.name.partition("/")[2]
+            return (
+                f"group {name} has the {group.total} pods that belong to it without this one"
+                f" ({', '.join(pods)}), and none is replaced: delete it"
+            )
+    return job.kind.problem(job.body)
 
 
 def _queue_problem(view: JobView, door: LocalQueue | None, found: bool) -> str:
@@ -193,5 +204,8 @@ def _manager_problem(rig: Rig | None, view: JobView, now: datetime) -> str:
     created = datetime.fromisoformat(view.created)
     untouched = view.state is JobState.NEW or (view.state is JobState.PENDING and not view.reason)
     if untouched and (now - created).total_seconds() > PATIENCE_S:
-        return "Nobody has looked at the job: the manager seems not to be running"
+        text = "Nobody has looked at the job: the manager seems not to be running"
+        group = view.api_version.rpartition("/")[0]
+        switch = framework(group, view.kind)
+        return f"{text}, or its Configuration does not switch {switch} on"
     return ""

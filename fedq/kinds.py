@@ -8,7 +8,7 @@ from federation.api.registry import KINDS, REGISTRY
 from federation.edge import resources as r
 from federation.edge.resources import Resource
 from federation.jobs.kinds.kind import JobKind
-from fedq.refs import known_kinds
+from fedq.refs import SWITCH_ON, known_kinds, switched_off
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 """No kind of job: its pods are."""
@@ -27,6 +27,8 @@ def resource_of(api_version: str, kind: str) -> Resource | str:
     """Where objects of a kind are created; or what is wrong with apiVersion and kind."""
     if not api_version or not kind:
         return "apiVersion and kind are missing: is this a Kubernetes object?"
+    if (off := _off(api_version, kind)) is not None:
+        return f"{switched_off(off)}. {SWITCH_ON}"
     group, _, version = api_version.rpartition("/")
     built_in = BUILT_IN.get(kind)
     if built_in is not None and (built_in.group, built_in.version) == (group, version):
@@ -36,6 +38,13 @@ def resource_of(api_version: str, kind: str) -> Resource | str:
         return Resource(known.group, known.versions[0], known.plural, known.scope == "Namespaced")
     job = job_kind(api_version, kind)
     return r.resource_of(job) if job is not None else _complaint(api_version, kind)
+
+
+def _off(api_version: str, kind: str) -> JobKind | None:
+    """The kind of job that it is, if that is switched off. Deployments are queued pod by pod."""
+    wanted = ("v1", "Pod") if (api_version, kind) == ("apps/v1", "Deployment") else ()
+    found = wanted or (api_version, kind)
+    return next((k for k in known_kinds().off if (k.api_version, k.kind) == found), None)
 
 
 def job_kind(api_version: str, kind: str) -> JobKind | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from federation.api.kinds.row import Row
+from federation.api.kinds.row import Row, framework
 from federation.api.kinds.table import PODS, ROWS, SCALED
+from federation.core.facts import BATCH_JOB
 from federation.edge.kind_informers import plurals
 from federation.edge.kube import KubeClient
 from federation.jobs.kinds.kind import Kinds
@@ -26,13 +27,16 @@ class KindView:
     managed_by: str
     pod_sets: tuple[str, ...]
     note: str
+    framework: str = ""
+    """Its switch in a Configuration."""
+    switched_on: bool = True
     served: bool = False
 
 
 def kind_views(kinds: Kinds) -> list[KindView]:
     """All kinds, in the order of the table."""
     job = KindView(
-        "Job.v1.batch",
+        BATCH_JOB,
         "Job",
         "batch/v1",
         "jobs",
@@ -40,8 +44,11 @@ def kind_views(kinds: Kinds) -> list[KindView]:
         "spec.managedBy",
         ("spec.template",),
         "cards and places in a topology for each pod; partial admission",
+        framework("batch", "Job"),
     )
-    return [job, *(_view(row) for row in (*ROWS, PODS, *SCALED, *(kinds.external or ())))]
+    rows = (*ROWS, PODS, *SCALED, *(kinds.external or ()))
+    off = {kind.name for kind in kinds.off}
+    return [replace(view, switched_on=view.name not in off) for view in (job, *map(_view, rows))]
 
 
 def _view(row: Row) -> KindView:
@@ -54,6 +61,7 @@ def _view(row: Row) -> KindView:
         ".".join(row.managed_by),
         tuple(".".join((*role.at, *role.template)) for role in row.roles),
         row.note,
+        row.framework,
     )
 
 

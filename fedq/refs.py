@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from federation.api.kinds.row import framework
 from federation.core.facts import BATCH_JOB
 from federation.edge.configuration_file import ConfigurationFileError, configured_kinds
 from federation.jobs.kinds.kind import JobKind, Kinds
@@ -21,6 +22,7 @@ from fedq.errors import BAD_INPUT, CommandError
 Json = dict[str, Any]
 
 CONFIG: Final = "FEDQ_CONFIG"
+SWITCH_ON: Final = "Name it there, for the manager, and restart that."
 DEPLOYMENT: Final = ("deployment", "deployments", "deployment.apps", "deployments.apps")
 
 
@@ -56,6 +58,14 @@ def _kinds(file: str) -> Kinds:
         raise CommandError(f"{CONFIG} cannot be used", str(error), code=BAD_INPUT) from error
 
 
+def switched_off(kind: JobKind) -> str:
+    """What to say of a kind that the configuration switches off."""
+    return (
+        f"{kind.kind} ({kind.api_version}) is switched off: integrations.frameworks of the"
+        f" Configuration does not name {framework(kind.group, kind.kind)}, so nobody queues it"
+    )
+
+
 def word(kind: JobKind) -> str:
     """A kind as people write it: in small letters, with its group where another one has the name
     without it.
@@ -83,10 +93,12 @@ def read_ref(text: str) -> Ref:
 
 
 def _kind(text: str) -> JobKind:
-    wanted = text.lower()
-    for kind in known_kinds():
+    wanted, known = text.lower(), known_kinds()
+    for kind in known.complete:
         forms = (kind.kind.lower(), kind.plural)
         if wanted in {*forms, *(f"{form}.{kind.group}" for form in forms), kind.name.lower()}:
+            if kind.name not in known:
+                raise CommandError(switched_off(kind), todo=SWITCH_ON, code=BAD_INPUT)
             return kind
     if wanted in DEPLOYMENT:
         raise CommandError(

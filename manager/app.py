@@ -8,10 +8,9 @@ from typing import Any
 
 import structlog
 
-from federation.api.names import Label
 from federation.core.events import QueueMoved
 from federation.core.exposure import LIMITS, OfferLimits
-from federation.core.facts import LocalJob
+from federation.core.facts import BATCH_JOB, LocalJob
 from federation.core.failover import DEFAULT, Timings
 from federation.core.plain_kueue import WORKER_LOST_S
 from federation.core.policies import Policies
@@ -19,8 +18,8 @@ from federation.core.queueing import PendingIndex
 from federation.core.scheduler import Scheduler
 from federation.edge.catalog import Catalog
 from federation.edge.errors import ApiError, NotFound
-from federation.edge.informer import Calls, Informer, Select
-from federation.edge.kind_informers import KindInformers
+from federation.edge.informer import Calls, Informer
+from federation.edge.kind_informers import NOTHING, QUEUED, KindInformers
 from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.redis_index import RedisIndex
@@ -48,7 +47,6 @@ log = structlog.get_logger(__name__)
 
 MOST_POSITIONS = 10_000
 FETCH_AGAIN_S = 2.0
-_QUEUED = Select(label_selector=Label.QUEUE_NAME.value)
 
 
 class Manager:
@@ -94,6 +92,7 @@ class Manager:
             Exposures(offers), sources,
         )  # fmt: skip
         self.clusters.external = kinds.external
+        self.clusters.off = frozenset(kind.name for kind in kinds.off)
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         self.drain = Drain(
             self.controller, self.clusters.orders, lambda name: watcher.verdict(name).standing
@@ -109,7 +108,9 @@ class Manager:
         self._status.quota_condition = self._quotas.condition
         self._catalog_dirty = asyncio.Event()
         self._jobs, self._workloads = _informers(client, self.controller)
-        self._others = KindInformers(client, kinds, self._on_jobs, select=_QUEUED)
+        self._others = KindInformers(client, kinds, self._on_jobs, select=QUEUED, held=True)
+        self._kinds: dict[str, frozenset[str] | None] = {}
+        """Which kinds clusters served when it was looked at last."""
         self.ready = False
         self.crashed = ""
         self.on_crash: Callable[[], None] = lambda: None
@@ -228,6 +229,7 @@ class Manager:
                     "health": link.health.reason,
                     "message": link.health.message,
                     "requests": counted(link.requests),
+                    "kinds": None if link.kinds is None else sorted(link.kinds),
                 }
                 for name, link in self.clusters.links.items()
             },
@@ -246,7 +248,8 @@ class Manager:
 
     def _news(self, link: ClusterLink, news: News) -> None:
         self.controller.on_news(link, news)
-        if news.report is not None:
+        if news.report is not None or self._kinds.get(link.name) != news.kinds:
+            self._kinds[link.name] = news.kinds
             self.dispatcher.clusters_changed()
         self.clusters.look()
 
@@ -282,7 +285,8 @@ class Manager:
 
 def _informers(client: KubeClient, controller: Controller) -> tuple[Informer, Informer]:
     """Of the queue-labelled Jobs, and of the Workloads."""
-    seen, queued = controller, _QUEUED
+    seen = controller
+    queued = QUEUED if BATCH_JOB in seen.kinds else NOTHING
     jobs = Calls(seen.on_jobs_listed, seen.see_job, seen.job_deleted)
     workloads = Calls(seen.on_workloads_listed, seen.see_workload, seen.workload_deleted)
     return Informer(client, JOBS, jobs, select=queued), Informer(client, WORKLOADS, workloads)

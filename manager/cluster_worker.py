@@ -25,7 +25,7 @@ from federation.edge.errors import (
     Unreachable,
 )
 from federation.edge.informer import Calls, Informer, Select
-from federation.edge.kind_informers import KindInformers
+from federation.edge.kind_informers import NOTHING, KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
 from federation.edge.resources import JOBS, NAMESPACES, PODS, WORKER_REPORTS, Json
@@ -75,7 +75,10 @@ class ClusterWorker:
         self._pods = PodWatch(self._news.set)
         self._inventory: Inventory | None = None
         self._others: dict[str, Inventory] = {}
-        self._kinds = BATCH_ONLY if spec.external is None else known(spec.external)
+        self._kinds = BATCH_ONLY
+        if spec.external is not None:
+            self._kinds = known(spec.external, spec.off)
+        self._served: frozenset[str] | None = None
         self._report: Json | None = None
         self._seq = 0
         self._sent: News | None = None
@@ -108,6 +111,7 @@ class ClusterWorker:
         own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
         needed = self._informers(client, own)
         others = KindInformers(client, self._kinds, self._on_copies, select=own, partial=True)
+        others.on_change = self._serves
         pods = Informer(client, PODS, self._pods.handler(), select=SELECT)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -127,8 +131,9 @@ class ClusterWorker:
             return plain_informers(client, own, self._plain, queues, self._is_meant)
         on_copy = Calls(self._see_listed, self.see_copy, partial(self.see_copy, gone=True))
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
+        jobs = own if BATCH_JOB in self._kinds else NOTHING
         return (
-            Informer(client, JOBS, on_copy, select=own),
+            Informer(client, JOBS, on_copy, select=jobs),
             Informer(client, WORKER_REPORTS, on_report),
         )
 
@@ -173,7 +178,7 @@ class ClusterWorker:
             self._leash.told(self._seq)
         self._sent = News(
             self.instance, os.getpid(), self._seq, self._health, copies, inventory, report,
-            requests, self._identity, self._pods.news(), others,
+            requests, self._identity, self._pods.news(), others, self._served,
         )  # fmt: skip
         return self._sent
 
@@ -232,6 +237,10 @@ class ClusterWorker:
         for copy in copies:
             self.tell(copy)
         self._inventory = inventory
+        self._news.set()
+
+    def _serves(self, kinds: frozenset[str]) -> None:
+        self._served = kinds
         self._news.set()
 
     def _on_copies(self, kind: JobKind) -> Calls:

@@ -33,6 +33,7 @@ from federation.edge.resources import (
 from federation.edge.services import guard
 from manager.check_status import CheckStatus
 from manager.cluster_status import ClusterStatus
+from manager.confirmations import Confirmations
 from manager.exposure import Exposures
 from manager.health import Watcher
 from manager.kubeconfigs import KubeConfigs, Sources
@@ -104,6 +105,7 @@ class Clusters:
     ) -> None:
         self.links: dict[str, ClusterLink] = {}
         self.external: tuple[Row, ...] | None = None
+        self.off: frozenset[str] = frozenset()
         """Kinds of jobs that the configuration adds; None: Jobs alone."""
         self.offers = offers or Exposures()
         self.offers.on_room = on_change
@@ -124,6 +126,7 @@ class Clusters:
         self._started = asyncio.Event()
         self._dirty.set()  # what is there at start is looked at, be it nothing
         rules_changed = self._rules_changed
+        self._confirmations = Confirmations(client)
         self._objects: Store[Json] = Store(_keep, self._object_changed)
         self._configs: Store[Config] = Store(_config, rules_changed)
         self._checks: Store[Check] = Store(_check, rules_changed)
@@ -136,7 +139,8 @@ class Clusters:
             *self._kubeconfigs.informers,
         ]
 
-    def _object_changed(self, key: tuple[str, str], old: object, new: Json | None) -> None:
+    def _object_changed(self, key: tuple[str, str], old: Json | None, new: Json | None) -> None:
+        self._confirmations.seen(old, new)
         if new is not None:
             (self._plain.add if without_agent(new) else self._plain.discard)(key[1])
         self._wake()
@@ -180,13 +184,13 @@ class Clusters:
         """What is known of a cluster beside its Lease; None if it does not exist."""
         if (obj := self._objects.items.get(("", name))) is None:
             return None
-        orders, link = cluster_orders(obj), self.links.get(name)
+        link = self.links.get(name)
         health = self._reached(name, obj)
         return Facts(
             unusable="" if health.ok else f"{health.reason}: {health.message}",
             listed=link is not None and link.inventoried.is_set() and health.ok,
             inventory_epoch=link.ledger.inventory_epoch if link else 0,
-            confirmed_below=orders.confirmed_below,
+            order=self._confirmations.order(obj),
             identity=link.identity if link else "",
             contact=health.ok or health.reason not in SILENT,
         )
@@ -404,7 +408,7 @@ class Clusters:
             return None
         identity = self._identity(name)
         plain = self.plain(name)
-        return ClusterSpec(name, kubeconfig, self._origin, identity, self.external, plain)
+        return ClusterSpec(name, kubeconfig, self._origin, identity, self.external, self.off, plain)
 
     def _identity(self, name: str) -> str:
         return self.watcher.leases.identity(name)
@@ -421,6 +425,7 @@ class Clusters:
         while True:
             self.look()
             for (_, name), obj in list(self._objects.items.items()):
+                await self._confirmations.settle(obj, self.watcher.verdict(name).order)
                 await self._status.show(obj, self._health(name, obj), self._fedq(name, obj))
             for check in list(self._checks.items.values()):
                 if check.controller == Controller.MULTIKUEUE:
@@ -441,8 +446,10 @@ class Clusters:
         verdict, link = self.watcher.verdict(name), self.links.get(name)
         tier = (link.ledger.tier if link else "") or Tier.AGENT.value
         agent = self.watcher.heard(name) and not self.plain(name)
-        tier = tier if agent else Tier.NONE.value
-        return self._status.fedq(obj, verdict, tier, self.watcher.brake)
+        shown = self._status.fedq(
+            obj, verdict, tier if agent else Tier.NONE.value, self.watcher.brake
+        )
+        return {**shown, "order": self._confirmations.text(obj) or None}
 
 
 async def _until_cancelled(link: ClusterLink) -> None:

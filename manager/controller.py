@@ -36,6 +36,7 @@ from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
 from federation.edge.turns import in_turns
 from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.pod_groups import whole
 from federation.jobs.kinds.registry import BATCH_ONLY
 from manager.cluster_news import ClusterNews
 from manager.job_queues import JobQueues
@@ -342,6 +343,8 @@ class Controller:
 
     def _take(self, job: Json) -> None:
         kind = self.kinds.of(job)
+        if kind.bundled and not whole(job):
+            return  # the answer to a write, when a pod has just been deleted: the watch tells of it
         local = kind.local_job(job, self._defaults.of(job["metadata"]["namespace"]))
         if self._deleted_jobs.covers(local.uid, local.version):
             return

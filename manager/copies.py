@@ -19,6 +19,7 @@ from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
 from federation.jobs import elastic
+from federation.jobs.kinds.pod_groups import without_class
 from federation.jobs.mirror import Identity
 from federation.jobs.offer import copy_of, start_problem
 from federation.jobs.plain_kueue import clone_of, job_of
@@ -92,6 +93,8 @@ class Copies:
         body = copy_of(
             job, identity, record, kind=kind, vendors=vendors, void=offer.void, most_grace_s=most
         )
+        if kind.bundled:
+            body = without_class(body, self._controller.catalog.default_pod_class)
         if not views.preemptible(local):  # its queues here may have said it
             body["metadata"]["annotations"][Option.NON_PREEMPTIBLE.value] = "true"
         return body
@@ -119,6 +122,13 @@ class Copies:
         notes = {Mirror.PRIORITY.value: str(effect.priority)}
         labels = {Label.PRIORITY_CLASS.value: local.priority_class or None}
         body: Json = {"metadata": {"annotations": notes, "labels": labels}}
+        await self._change(uid, state, effect.cluster, effect.uid, body)
+
+    async def push(self, uid: str, state: JobState, effect: do.PushLive) -> None:
+        """Have the copy say what the job says now, as far as it follows while it runs."""
+        local, _ = facts(state)
+        job = await self.job_body(uid, local)
+        body = self._controller.kinds[local.kind].live_patch(job)
         await self._change(uid, state, effect.cluster, effect.uid, body)
 
     async def resize(

@@ -138,6 +138,8 @@ class EffectRunner:
                 await self._copies.remove(uid, state, effect)
             case do.Prioritize():
                 await self._copies.prioritize(uid, state, effect)
+            case do.PushLive():
+                await self._copies.push(uid, state, effect)
             case do.Resize() | do.AskForMore() | do.WithdrawGrowth():
                 await self._copies.resize(uid, state, effect)
             case do.Bind(cluster, attempt):
@@ -380,7 +382,10 @@ class EffectRunner:
         )
 
     def _objects(self, local: LocalJob) -> Objects:
-        return objects(self._client, self._kind(local))
+        kind, names = self._kind(local), set[str]()
+        if kind.bundled and (body := self._controller.body(local.uid)) is not None:
+            names = {pod["metadata"]["name"] for pod in body["spec"]["pods"]}
+        return objects(self._client, kind, names)
 
 
 def _rank(state: JobState, effect: do.Effect) -> Rank:

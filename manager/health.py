@@ -13,6 +13,7 @@ from dataclasses import replace
 import structlog
 
 from federation.core import plain_kueue
+from federation.core.confirming import Confirm
 from federation.core.facts import JobState
 from federation.core.failover import Standing, Timings
 from federation.core.health import (
@@ -38,7 +39,6 @@ log = structlog.get_logger(__name__)
 TICK_S = 1.0
 BOUND_S = 5.0
 """How often it is counted where jobs are bound: that looks at all of them."""
-ALIVE = (Phase.READY, Phase.UNUSABLE, Phase.RECOVERING, Phase.RETURNING)
 UNSEEN = Watch()
 SETTLED = ("", Phase.UNKNOWN, Phase.READY, Phase.UNUSABLE)
 
@@ -78,7 +78,6 @@ class Watcher:
         self._bound: Mapping[str, int] = {}
         self._bound_at = float("-inf")
         self._missing: dict[str, float] = {}
-        self._refuted: dict[str, int] = {}
         self._fed: dict[str, tuple[float, Standing]] = {}
         self._writing: set[str] = set()
         self._up_to_date: dict[str, tuple[Watch | None, bool, str]] = {}
@@ -164,24 +163,8 @@ class Watcher:
             self._missing.pop(name, None)
         else:
             facts = Facts(self._missing.setdefault(name, now), listed=False)
-        if facts.confirmed_below != self._refuted.get(name):
-            self._refuted.pop(name, None)
-        elif facts.confirmed_below:
-            facts = replace(facts, confirmed_below=0)
         bound = self._bound.get(name, 0)
         return replace(facts, bound=bound) if bound else facts
-
-    def _refute(self, verdict: Verdict, order: int) -> None:
-        """That all of an epoch is dead is no longer true once its agent renews in it: such an order
-        is not kept for the next time that the cluster is silent.
-        """
-        alive = verdict.phase in ALIVE and order > verdict.standing.epoch
-        if alive and self._refuted.get(verdict.standing.cluster) != order:
-            self._refuted[verdict.standing.cluster] = order
-            log.warning(
-                "order.refuted", cluster=verdict.standing.cluster, confirmed_below=order,
-                why="its agent renews the Lease in that epoch: give the order anew when it is dead",
-            )  # fmt: skip
 
     def look_at(self, name: str) -> None:
         """Judge one cluster: its Lease or something else of it changed."""
@@ -213,8 +196,6 @@ class Watcher:
 
     def _judge(self, name: str, facts: Facts, now: float) -> None:
         verdict = self._verdict(name, facts, now)
-        if not self.plain(name):
-            self._refute(verdict, facts.confirmed_below)
         before = self.verdicts.get(name)
         self.verdicts[name] = verdict
         if before is None or before.phase != verdict.phase:
@@ -240,6 +221,8 @@ class Watcher:
                     write = self.leases.make(name, create)
                 case Fence() as fence:
                     write = self.leases.fence(name, fence)
+                case Confirm() as confirm:
+                    write = self.leases.confirm(name, confirm)
                 case None:
                     known = self.facts(name)
                     identity = known.identity if known is not None else ""

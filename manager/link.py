@@ -56,6 +56,8 @@ class ClusterLink:
         """Set once the copies on the cluster have been listed."""
         self.identity = ""
         """The physical cluster, as it was seen last; '' if it is not known."""
+        self.kinds: frozenset[str] | None = None
+        """The kinds of jobs that it serves; None as long as it is not known."""
         self.pid = 0
         self.requests: Mapping[tuple[str, str, str], int] = {}
         self._handle = handle
@@ -169,6 +171,7 @@ class ClusterLink:
         self.health, self.pid = news.health, news.pid
         self.requests = news.requests
         self.identity = news.identity or self.identity
+        self.kinds = news.kinds
         if news.report is not None:
             self.ledger.report(news.report)
         if news.inventory is not None:

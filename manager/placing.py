@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from federation.api.names import ActiveReason
 from federation.core import events as on
 from federation.core.cluster_cards import gang_of
 from federation.core.dispatch import Choice, ClusterView, NoCluster, choose
@@ -181,6 +182,9 @@ class Placing:
                 return ClusterView(name, "there is no MultiKueueCluster of this name")
             view = link.ledger.view(self._clusters.problem(link))
             room, traits = self._clusters.room(name), self._clusters.traits(name)
-            plain = self._clusters.plain(name)
-            self._views[name] = replace(view, room=room, traits=traits, plain=plain)
+            plain, kinds = self._clusters.plain(name), link.kinds
+            coming = link.health.reason == ActiveReason.CONNECTING
+            self._views[name] = replace(
+                view, room=room, traits=traits, plain=plain, kinds=kinds, coming=coming
+            )
         return self._views[name]

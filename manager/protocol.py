@@ -25,6 +25,8 @@ class ClusterSpec:
     identity: str = ""
     external: tuple[Row, ...] | None = None
     """Kinds of jobs that the configuration adds to those of the table; None: Jobs alone."""
+    off: frozenset[str] = frozenset()
+    """Kinds that it switches off, by name."""
     plain: bool = False
     """Whether plain Kueue runs it, without an agent."""
 
@@ -154,7 +156,8 @@ class News:
     `instance` changes when the worker restarts, and then everything comes again. `requests` are
     those that it has sent so far, by (verb, plural, subresource). `identity` is that of the
     physical cluster: the UID of its namespace kube-system ('': not known). `inventory` is that
-    of batch/v1 Jobs, `others` are those of other kinds.
+    of batch/v1 Jobs, `others` are those of other kinds. `kinds` are the kinds that the cluster
+    serves beside it (None: not known).
     """
 
     instance: str
@@ -168,6 +171,7 @@ class News:
     identity: str = ""
     pods: tuple[PodNews, ...] = ()
     others: tuple[Inventory, ...] = ()
+    kinds: frozenset[str] | None = None
 
 
 class WorkerUnavailable(Exception):

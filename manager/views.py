@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from federation.core import elastic, plain_kueue
 from federation.core.backoff import queue_timestamp
 from federation.core.dispatchers import Dispatcher
-from federation.core.facts import JobState, LocalJob, Record
+from federation.core.facts import BATCH_JOB, JobState, LocalJob, Record
 from federation.core.failover import DEFAULT, Timings
 from federation.core.placement_rules import PlacementRules, nearest_rules
 from federation.core.policies import Policies
@@ -67,6 +67,7 @@ class Views:
             rules=self.rules(local),
             nominees=record.nomination.clusters if self._nominates else (),
             agent_only=self.agent_only(local),
+            kind="" if local.kind == BATCH_JOB else local.kind,
         )
 
     def growth(self, uid: str, local: LocalJob, record: Record, more: int) -> Pending:

@@ -400,8 +400,8 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_I}kinds.py::test_a_group_of_pods_runs_on_one_worker",
             f"{_I}kinds.py::test_a_py_torch_job_runs_and_fails",
             f"{_I}kinds.py::test_a_stateful_set_runs_as_a_whole_on_a_worker",
+            f"{_I}every_kind.py::test_every_kind_runs_on_one_worker",
         ),
-        missing="the other kinds on real servers",
     ),
     Item(
         75,
@@ -469,7 +469,11 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_M}lifecycle.py::test_checks_of_others_come_before_the_offer",
         ),
     ),
-    Item(87, "pod groups wait for further checks", missing="a test of checks with pod groups"),
+    Item(
+        87,
+        "pod groups wait for further checks",
+        (f"{_M}kinds.py::test_a_group_waits_for_further_checks",),
+    ),
     Item(
         88,
         "the incremental dispatcher",
@@ -580,8 +584,24 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_M}kubeconfigs.py::test_a_plugin_that_is_not_installed",
         ),
     ),
-    Item(111, "only kinds that are switched on are watched", missing="switches for kinds"),
-    Item(112, "RayService: config pushed live", missing="edits of other kinds while they run"),
+    Item(
+        111,
+        "only kinds that are switched on are watched",
+        (
+            "unit/api/test_configuration_kinds.py::test_switches",
+            f"{_E}kind_informers.py::test_only_kinds_that_are_switched_on_are_watched",
+            f"{_M}kinds.py::test_kinds_that_are_switched_off_are_not_followed",
+            f"{_I}dispatchers.py::test_kinds_that_are_switched_on",
+        ),
+    ),
+    Item(
+        112,
+        "RayService: config pushed live",
+        (
+            f"{_M}kinds.py::test_what_a_service_serves_is_pushed_while_it_runs",
+            f"{_I}kinds_live.py::test_what_a_ray_service_serves_is_pushed",
+        ),
+    ),
     Item(113, "owner references are dropped", (f"{_J}mirror.py::test_golden",)),
     # End to end
     Item(
@@ -590,6 +610,7 @@ CHECKLIST: tuple[Item, ...] = (
         (
             f"{_I}dispatch.py::test_a_job_runs_on_a_worker_and_comes_back",
             f"{_I}kinds.py::test_a_group_of_pods_runs_on_one_worker",
+            f"{_I}every_kind.py::test_every_kind_runs_on_one_worker",
         ),
         missing="with the controllers of the other kinds",
     ),
@@ -632,8 +653,7 @@ CHECKLIST: tuple[Item, ...] = (
     Item(
         121,
         "the incremental dispatcher on real servers",
-        (f"{_M}placement.py::test_incremental",),
-        missing="on real servers",
+        (f"{_I}dispatchers.py::test_incremental",),
     ),
     Item(
         122,

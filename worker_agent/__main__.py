@@ -18,13 +18,14 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from federation.api.names import Label
+from federation.core.facts import BATCH_JOB
+from federation.core.failover import Tier
 from federation.edge.catalog import Catalog
 from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.configuration_file import ConfigurationFileError, configured, configured_kinds
 from federation.edge.environment import complaint
-from federation.edge.informer import Informer, Select
-from federation.edge.kind_informers import KindInformers
+from federation.edge.informer import Informer
+from federation.edge.kind_informers import COPIES, QUEUED, KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.machine import boot_id, boottime
@@ -49,7 +50,6 @@ from worker_agent.workloads import Workloads
 
 log = structlog.get_logger(__name__)
 
-_QUEUED = Select(label_selector=Label.QUEUE_NAME.value)
 PARTS = ("agent", "workloads", "gates", "pins", "report")
 
 
@@ -76,9 +76,9 @@ async def run(
     agent = Agent(client, catalog, lambda: heartbeat.lease, rules)
     workloads = Workloads(client, agent)
     gates, pins = Gates(client, agent), Pins(client, agent)
-    reporter = Reporter(client, catalog, agent, cluster, settings.tier)
+    reporter = Reporter(client, catalog, agent, cluster, lambda: heartbeat.tier(settings.tier))
     reporter.epoch = heartbeat.lease.epoch
-    kinds = KindInformers(client, rules.kinds, agent.book.of, select=_QUEUED)
+    kinds = KindInformers(client, rules.kinds, agent.book.of, select=QUEUED, copies=rules.off)
     take_over = Takeover(Epochs(client), agent, reporter)
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
@@ -91,6 +91,7 @@ async def run(
         await asyncio.gather(*(informer.synced.wait() for informer in informers))
         await kinds.settled.wait()
         await catalog.claims.ready()
+        await reporter.recall()
         if settings.listen:
             problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)
             web = serve(app(problem, _status(client, heartbeat)), settings.listen)
@@ -104,12 +105,13 @@ async def run(
 def _informers(client: KubeClient, agent: Agent, workloads: Workloads) -> list[Informer]:
     """What the agent itself follows, beside what its catalog does."""
     devices = agent.devices
+    job_off = any(kind.name == BATCH_JOB for kind in agent.state.settings.off)
     limits = limit_store(devices.ledger, devices.vendors, devices.ease)
     return [
         agent.state.checks.informer,
         Informer(client, RESOURCE_QUOTAS, limits),
         Informer(client, WORKLOADS, workloads),
-        Informer(client, JOBS, agent.book, select=_QUEUED),
+        Informer(client, JOBS, agent.book, select=COPIES if job_off else QUEUED),
     ]
 
 
@@ -135,7 +137,8 @@ def _status(client: KubeClient, heartbeat: Heartbeat) -> Callable[[], dict[str, 
 def _told(heartbeat: Heartbeat) -> dict[str, object]:
     """The lease as the status page shows it, and as guards of nodes read it there."""
     lease, now = heartbeat.lease, boottime()
-    shown: dict[str, object] = {"epoch": lease.epoch, "problem": heartbeat.problem}
+    problem = heartbeat.problem or heartbeat.note_problem
+    shown: dict[str, object] = {"epoch": lease.epoch, "problem": problem}
     if lease.tenure is None:
         return {**shown, "endsInSeconds": None}
     return {
@@ -153,7 +156,11 @@ async def _main(settings: AgentSettings, rules: Settings) -> None:
         client = await stack.enter_async_context(KubeClient(worker, user_agent="fedq-agent"))
         lease = KubeClient(management, user_agent="fedq-agent")  # closed by the pulse
         heartbeat = Heartbeat(
-            lease, settings.cluster, f"agent-{uuid.uuid4()}", file=_file(settings)
+            lease,
+            settings.cluster,
+            f"agent-{uuid.uuid4()}",
+            file=_file(settings),
+            guarded=settings.tier is not Tier.AGENT,
         )
         settle_memory()
         beat = Pulse(heartbeat, lease).beat
@@ -170,13 +177,15 @@ def _file(settings: AgentSettings) -> DeadlineFile | None:
 
 def _rules(settings: AgentSettings, configuration: Path | None) -> Settings:
     policies = configured(configuration)
+    kinds = configured_kinds(configuration)
     groups = node_groups(settings.node_groups, policies.resources.vendors)
     return Settings(
         policies,
         binder=settings.cards,
         card_strategy=settings.card_strategy,
         node_groups=groups,
-        kinds=configured_kinds(configuration),
+        kinds=kinds.complete,
+        off=kinds.off,
     )
 
 

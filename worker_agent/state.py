@@ -55,6 +55,9 @@ class Settings:
     clock: Callable[[], float] = time.time
     boottime: Callable[[], float] = boottime
     kinds: Kinds = BATCH_ONLY
+    off: tuple[JobKind, ...] = ()
+    """Those of which only copies are queued: what a manager sends is started, whatever is switched
+    off here."""
 
 
 class State:

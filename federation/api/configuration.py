@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from federation.api.configuration_devices import device_rules
-from federation.api.configuration_kinds import external_problem
+from federation.api.configuration_kinds import external_problem, switched_off, undescribed
 from federation.api.configuration_model import FRAMEWORKS, STRATEGIES, Configuration
 from federation.api.configuration_multikueue import AccessProvider
 from federation.api.configuration_spelling import Notice, flatten
@@ -81,9 +81,8 @@ def read(obj: Json) -> Reading:
         raise ConfigurationError(found) from error
     if wrong := _cards_problem(configuration):
         raise ConfigurationError([Problem(_in_file(wrong.path, flat.home), wrong.message)])
-    if external := external_problem(configuration.multi_kueue.external_frameworks):
-        path = ("multiKueue", "externalFrameworks", external[0])
-        raise ConfigurationError([Problem(_in_file(path, flat.home), external[1])])
+    if wrong := _kinds_problem(configuration):
+        raise ConfigurationError([Problem(_in_file(wrong.path, flat.home), wrong.message)])
     notices = [*flat.notices, *_frameworks(configuration, flat.home)]
     notices += (
         Notice(_in_file(p.path, flat.home), f"{p.message}; it has no effect", unknown=True)
@@ -106,16 +105,37 @@ def _cards_problem(configuration: Configuration) -> Problem | None:
     return None
 
 
+def _kinds_problem(configuration: Configuration) -> Problem | None:
+    """What is wrong with the kinds that it adds, or with the switches of others."""
+    if found := external_problem(configuration.multi_kueue.external_frameworks):
+        return Problem(("multiKueue", "externalFrameworks", found[0]), found[1])
+    named = configuration.integrations.frameworks or []
+    if "deployment" in named and "pod" not in named:
+        path = ("integrations", "frameworks", named.index("deployment"))
+        return Problem(path, "the pods of Deployments are queued by pod: name that as well")
+    return None
+
+
 def _frameworks(configuration: Configuration, home: dict[str, Path]) -> list[Notice]:
-    path = _in_file(("integrations", "frameworks"), home)
-    return [
+    named, path = configuration.integrations, _in_file(("integrations",), home)
+    wrong = [
         Notice(
-            (*path, index),
+            (*path, "frameworks", index),
             f"there is no integration {name}{suggest(name, FRAMEWORKS)}",
             unknown=True,
         )
-        for index, name in enumerate(configuration.integrations.frameworks)
+        for index, name in enumerate(named.frameworks or ())
         if name not in FRAMEWORKS
+    ]
+    others = configuration.multi_kueue.external_frameworks
+    return wrong + [
+        Notice(
+            (*path, "externalFrameworks", index),
+            f"{named.external_frameworks[index]} is not known: describe it in"
+            " multiKueue.externalFrameworks",
+            unknown=True,
+        )
+        for index in undescribed(named.external_frameworks, others)
     ]
 
 
@@ -127,6 +147,13 @@ def _in_file(path: Path, home: dict[str, Path]) -> Path:
 def to_kinds(configuration: Configuration) -> tuple[Row, ...]:
     """The kinds of jobs that it adds."""
     return tuple(found.row() for found in configuration.multi_kueue.external_frameworks)
+
+
+def to_switched_off(configuration: Configuration) -> frozenset[str]:
+    """The kinds of jobs that it does not switch on, as Kind.version.group."""
+    named = configuration.integrations
+    added = configuration.multi_kueue.external_frameworks
+    return switched_off(named.frameworks, named.external_frameworks, added)
 
 
 def to_policies(configuration: Configuration) -> Policies:

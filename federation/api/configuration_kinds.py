@@ -6,12 +6,12 @@ means; without it the usual places are looked at.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
 from federation.api.kinds.paths import Path, path_of
-from federation.api.kinds.row import Role, Row, Sign
+from federation.api.kinds.row import Role, Row, Sign, framework
 from federation.api.kinds.table import PODS, ROWS, SCALED
 from federation.api.meta import WireModel
 
@@ -121,13 +121,39 @@ def _paths(found: list[str]) -> tuple[Path, ...]:
     return tuple(map(path_of, found))
 
 
+_JOB = "Job.v1.batch"
+_SWITCHES: Final = {_JOB: framework("batch", "Job")} | {
+    row.name: row.framework for row in (*ROWS, PODS, *SCALED)
+}
+
+
+def switched_off(
+    frameworks: list[str] | None, named: list[str], added: list[ExternalFramework]
+) -> frozenset[str]:
+    """Kinds that a Configuration does not switch on, as Kind.version.group. `named` are those that
+    are switched on by that name; those `added` always are.
+    """
+    if frameworks is None:
+        return frozenset()
+    on = {*named, *(found.name for found in added)}
+    return frozenset(
+        name for name, switch in _SWITCHES.items() if switch not in frameworks and name not in on
+    )
+
+
+def undescribed(named: list[str], added: list[ExternalFramework]) -> list[int]:
+    """Indices of those `named` of which nothing is known."""
+    known = {*_SWITCHES, *(found.name for found in added)}
+    return [index for index, name in enumerate(named) if name not in known]
+
+
 def external_problem(frameworks: list[ExternalFramework]) -> tuple[int, str] | None:
     """The first that is named twice or built in, by its index, and what is wrong with it."""
-    seen = {row.name for row in (*ROWS, PODS, *SCALED)} | {"Job.v1.batch"}
+    seen = set(_SWITCHES)
     built_in = frozenset(seen)
-    for index, framework in enumerate(frameworks):
-        if framework.name in seen:
-            why = "is built in" if framework.name in built_in else "is listed twice"
-            return index, f"{framework.name} {why}: remove it"
-        seen.add(framework.name)
+    for index, found in enumerate(frameworks):
+        if found.name in seen:
+            why = "is built in" if found.name in built_in else "is listed twice"
+            return index, f"{found.name} {why}: remove it"
+        seen.add(found.name)
     return None

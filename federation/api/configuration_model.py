@@ -31,11 +31,13 @@ STRATEGIES: Final = (
 """The lists of fair preemption strategies that are allowed; the last is the default."""
 
 FRAMEWORKS: Final = (
+    "batch.volcano.sh/job",
     "batch/job",
     "deployment",
     "jobset.x-k8s.io/jobset",
     "kubeflow.org/jaxjob",
     "kubeflow.org/mpijob",
+    "kubeflow.org/mxjob",
     "kubeflow.org/paddlejob",
     "kubeflow.org/pytorchjob",
     "kubeflow.org/tfjob",
@@ -50,7 +52,7 @@ FRAMEWORKS: Final = (
     "trainer.kubeflow.org/trainjob",
     "workload.codeflare.dev/appwrapper",
 )
-"""Names of integrations that the format knows."""
+"""Names of integrations: those of Kueue's format, and of two kinds that it does not have."""
 
 
 class RequeuingStrategy(WireModel):
@@ -83,8 +85,10 @@ class WaitForPodsReady(WireModel):
 class Integrations(WireModel):
     """Kinds of jobs that are queued."""
 
-    frameworks: list[str] = Field(default_factory=lambda: ["batch/job"])
+    frameworks: list[str] | None = None
+    """Those that are switched on; absent: all (Kueue: batch/job alone)."""
     external_frameworks: list[str] = Field(default_factory=list)
+    """Further ones, as Kind.version.group."""
     label_keys_to_copy: list[LabelKey] = Field(default_factory=list)
     pod_options: Section | None = None
     """v1beta1 only, without effect since."""

@@ -64,7 +64,9 @@ class ClusterView:
     `pending` is what was offered to a ClusterQueue and is not in the report yet (negative where
     something ended that the report still counts). `cards` are its nodes with cards, None if the
     cluster does not tell of them; `flavors` those of its flavors that choose nodes. `room` is how
-    many more offers it may get before it answers others (None: any number).
+    many more offers it may get before it answers others (None: any number). `kinds` are those of
+    jobs that its API serves beside batch/v1 Job (None: not known). One that is `coming` has not
+    been spoken to yet: its problem may be over in a moment.
     """
 
     name: str
@@ -78,6 +80,12 @@ class ClusterView:
     traits: ClusterTraits = NO_TRAITS
     plain: bool = False
     """Whether plain Kueue runs it, without an agent (`federation.core.plain_kueue`)."""
+    kinds: Collection[str] | None = None
+    coming: bool = False
+
+    def serves(self, item: Pending) -> bool:
+        """Whether the workload's kind can be created there, as far as is known."""
+        return not item.kind or self.kinds is None or item.kind in self.kinds
 
     def free(self, queue: str, key: FlavorResource) -> int:
         """Amount free for a new offer."""
@@ -162,6 +170,9 @@ def choose(
             continue
         if clusters[name].plain and item.agent_only:
             reasons[name] = item.agent_only
+            continue
+        if not (clusters[name].problem or clusters[name].serves(item)):
+            reasons[name] = f"it does not serve {item.kind}: the CRD is missing there"
             continue
         refusal = refusals.get(name)
         if refusal is not None and refusal.until > now:

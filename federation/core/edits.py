@@ -56,6 +56,8 @@ def on_copy(
     effects: list[do.Effect] = []
     if copy.priority not in (None, record.priority):
         effects.append(do.Prioritize(copy.cluster, copy.uid, record.priority))
+    if local.live != copy.live and local.live:
+        effects.append(do.PushLive(copy.cluster, copy.uid))
     wanted = sum(pods.count for pods in local.pod_sets)
     if copy.size is not None and local.pod_sets and wanted < copy.size.runs:
         effects.append(do.Resize(copy.cluster, copy.uid, wanted))

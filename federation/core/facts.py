@@ -68,6 +68,8 @@ class LocalJob:
     kind: str = BATCH_JOB
     elastic: bool = False
     """Whether its number of pods may change while it runs."""
+    live: str = ""
+    """Stands for the fields of its spec that a copy follows while it runs; '' if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,8 @@ class RemoteJob:
     any more, by pod set. `gone` marks a copy that was there and is deleted. `epoch` is the one that
     it was offered or adopted in, `policy` and `rerun_after` are those of its binding; `held` says
     why it stands still though it was not evicted: the agent's lease ended ('' if it does not).
+    `held_s` is for how long it did before, `ran_s` for how long it had run in all when it was held
+    or failed (seconds; None while it runs, and if that is not known).
     `doubtful` marks a failure that became known while the lease of its cluster may have ended.
     `breaks` is how often that had been when it was started, or was seen to run last (0: that is not
     known). `granted` is that plain Kueue has admitted its Workload, and the job has yet to follow.
@@ -209,6 +213,8 @@ class RemoteJob:
     gone: bool = False
     epoch: int = 0
     held: str = ""
+    held_s: int = 0
+    ran_s: int | None = None
     policy: OnDisconnect = OnDisconnect.STOP
     rerun_after: float | None = None
     doubtful: bool = False
@@ -218,6 +224,8 @@ class RemoteJob:
     size: Size | None = None
     """How many pods it has; None of kinds that do not change it."""
     growth: Asked = NOT_ASKED
+    live: str = ""
+    """What stood for those fields that follow the job's when they were written last."""
     status: Mapping[str, Any] = field(default_factory=dict)
     kind: str = BATCH_JOB
     busy: bool = False

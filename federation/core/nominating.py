@@ -55,11 +55,11 @@ def next_nominees(
         if not excluded(item.rules, name, view.traits.labels)
         and not (view.plain and item.agent_only)
     ]
-    usable = {name for name in order if not views[name].problem}
+    usable = {name for name in order if views[name].coming or not views[name].problem}
     hopeless = {
         name
         for name in usable & set(known.clusters)
-        if never_fits(item, admission, views[name], refusals.get(name))
+        if not views[name].coming and never_fits(item, admission, views[name], refusals.get(name))
     }
     return next_round(known, order, usable, hopeless, settings, now)
 
@@ -68,7 +68,7 @@ def never_fits(
     item: Pending, admission: Admission, cluster: ClusterView, refusal: Refusal | None
 ) -> bool:
     """Whether the cluster cannot take the workload even if nothing ran there."""
-    if refusal is not None and refusal.reason in FOR_GOOD:
+    if (refusal is not None and refusal.reason in FOR_GOOD) or not cluster.serves(item):
         return True
     queue_name = cluster.local_queues.get((item.namespace, item.local_queue))
     queue = cluster.queues.get(queue_name or "")

@@ -65,8 +65,7 @@ def shape(item: Pending) -> str:
     ]
     tied: tuple[object, ...] = (item.only, item.stays) if item.only or item.stays else ()
     tied = (*tied, *item.rules.place, *item.nominees)
-    if item.agent_only:
-        tied = (*tied, item.agent_only)
+    tied = (*tied, *filter(None, (item.kind, item.agent_only)))
     if item.growth is not None:
         tied = (*tied, item.growth.cluster, sorted(item.growth.flavors.items()))
     text = repr((item.namespace, item.local_queue, item.priority, pods, *tied))

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 
 from federation.api.names import Mirror
 from federation.edge.informer import Handler
 from federation.edge.resources import Json
-from federation.jobs.kinds.pod_groups import bundle, copied, group_of, own_job
+from federation.jobs.kinds.pod_groups import bundle, copied, group_of, members, own_job
 
 Key = tuple[str, str]
 
 
 class Bundles:
-    """Hands on bundles. One that was handed on keeps its head until all of its pods are gone.
+    """Hands on bundles. One that was handed on keeps its head until all of its pods are gone, and
+    its pods: those in excess take the place of none.
 
     Groups of which pods are missing are kept back, unless `partial`: who removes them has to know
-    of them.
+    of them. Where pods are `held` for good, and run elsewhere, a group that loses one is gone: it
+    is another one when it is whole again.
     """
 
-    def __init__(self, handler: Handler, *, partial: bool = False) -> None:
-        self._handler, self._partial = handler, partial
+    def __init__(self, handler: Handler, *, partial: bool = False, held: bool = False) -> None:
+        self._handler, self._partial, self._held = handler, partial, held
         self._pods: dict[Key, dict[str, Json]] = {}
         self._heads: dict[Key, Json] = {}
+        self._members: dict[Key, set[str]] = {}
+        """UIDs of the pods that a group was handed on with."""
+        self._seen: dict[Key, set[str]] = {}
+        """UIDs of all that were there then."""
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> Awaitable[None] | None:
         """See Handler."""
         self._pods.clear()
         for pod in filter(own_job, items):
             self._put(pod)
-        self._heads = {key: head for key, head in self._heads.items() if key in self._pods}
+        for key, known in list(self._members.items()):
+            there = _uids(self._pods.get(key, {}).values())
+            if not there or (self._held and known - there):
+                del self._heads[key], self._members[key]
+        self._seen = {key: seen for key, seen in self._seen.items() if key in self._pods}
         found = [made for key in list(self._pods) if (made := self._bundle(key)) is not None]
         return self._handler.on_list(found, resource_version)
 
@@ -42,13 +52,19 @@ class Bundles:
             self._put(obj)
         else:
             self._take(key, obj)
-        if key in self._pods:
+        lost = type == "DELETED" and obj["metadata"]["uid"] in self._members.get(key, ())
+        if key in self._pods and not (lost and self._held):
+            before, uid = self._members.get(key, set()), obj["metadata"]["uid"]
             made = self._bundle(key)
-            if made is not None:
+            after = self._members.get(key, set())
+            if made is not None and (uid in after or before != after):
                 version = max(int(made["metadata"]["resourceVersion"]), _version(obj))
                 made["metadata"]["resourceVersion"] = str(version)
                 self._handler.on_event("MODIFIED", made)
         elif (head := self._heads.pop(key, None)) is not None:
+            del self._members[key]
+            if key not in self._pods:
+                del self._seen[key]
             made = bundle([], head=head)
             made["metadata"]["resourceVersion"] = str(_version(obj))
             self._handler.on_event("DELETED", made)
@@ -69,19 +85,31 @@ class Bundles:
             self._pods.pop(key, None)
 
     def _bundle(self, key: Key) -> Json | None:
-        members = list(self._pods[key].values())
-        total = group_of(members[0]).total
+        there = list(self._pods[key].values())
+        grown = _uids(there) - self._seen.get(key, set())
         if key not in self._heads:
-            if not self._partial and (total == 0 or len(members) < total):
+            total = group_of(there[0]).total
+            whole = total and len(there) >= total and grown
+            if not (whole or self._partial):
                 return None
-            self._heads[key] = min(members, key=lambda pod: str(pod["metadata"]["name"]))
-        return bundle(members, head=self._heads[key])
+            chosen = members(there)
+            self._heads[key] = min(chosen, key=lambda pod: str(pod["metadata"]["name"]))
+        head, known = self._heads[key], self._members.get(key, set())
+        kept = [pod for pod in there if pod["metadata"]["uid"] in known]
+        if grown and len(kept) < max(1, group_of(head).total):
+            kept = members(there, head)
+        self._members[key], self._seen[key] = _uids(kept), _uids(there)
+        return bundle(kept, head=head)
 
     def _key(self, pod: Json) -> Key:
         """A copy is in no group with pods of that cluster, whatever their names."""
         group, notes = group_of(pod), pod["metadata"].get("annotations") or {}
         whose = notes.get(Mirror.LOCAL_UID.value, "") if copied(pod) else ""
         return group.namespace, f"{group.name}@{whose}"
+
+
+def _uids(pods: Iterable[Json]) -> set[str]:
+    return {str(pod["metadata"]["uid"]) for pod in pods}
 
 
 def _version(obj: Json) -> int:

@@ -182,15 +182,21 @@ class Catalog:
         ref = {"group": "scheduling.k8s.io", "kind": "PriorityClass"}
         if pod_class:
             return self._pod_priorities.items["", pod_class][0], ref | {"name": pod_class}
+        if not (name := self.default_pod_class):
+            return 0, None
+        return self._pod_priorities.items["", name][0], ref | {"name": name}
+
+    @property
+    def default_pod_class(self) -> str:
+        """The PriorityClass that the API server gives to pods that name none: the lowest default;
+        '' if there is none.
+        """
         defaults = [
             (value, name)
             for (_, name), (value, default) in self._pod_priorities.items.items()
             if default
         ]
-        if not defaults:
-            return 0, None
-        value, name = min(defaults)
-        return value, ref | {"name": name}
+        return min(defaults)[1] if defaults else ""
 
 
 def _labels(obj: Json) -> dict[str, str]:

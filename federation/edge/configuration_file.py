@@ -6,7 +6,14 @@ from pathlib import Path
 
 import structlog
 
-from federation.api.configuration import ConfigurationError, Reading, read, to_kinds, to_policies
+from federation.api.configuration import (
+    ConfigurationError,
+    Reading,
+    read,
+    to_kinds,
+    to_policies,
+    to_switched_off,
+)
 from federation.api.configuration_model import Configuration
 from federation.core.policies import Policies
 from federation.edge.documents import Document, Fault, documents
@@ -44,8 +51,13 @@ def configuration(path: Path | None) -> Configuration:
 
 
 def configured_kinds(path: Path | None) -> Kinds:
-    """All kinds of jobs, with those that a file adds. Raises ConfigurationFileError."""
-    return KINDS if path is None else known(to_kinds(load(path).configuration))
+    """All kinds of jobs, with those that a file adds, and without those that it switches off.
+    Raises ConfigurationFileError.
+    """
+    if path is None:
+        return KINDS
+    found = load(path).configuration
+    return known(to_kinds(found), to_switched_off(found))
 
 
 def load(path: Path) -> Reading:

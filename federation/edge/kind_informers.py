@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from pydantic_core import from_json
 
 from federation.api.kinds.paths import EACH, mappings
+from federation.api.names import Label
 from federation.core.facts import BATCH_JOB
 from federation.edge.bundles import Bundles
 from federation.edge.errors import ApiError, Forbidden, NotFound, Unreachable
@@ -25,8 +26,18 @@ from federation.jobs.kinds.kind import JobKind
 
 log = structlog.get_logger(__name__)
 
+QUEUED: Final = Select(label_selector=Label.QUEUE_NAME.value)
+COPIES: Final = Select(label_selector=f"{Label.QUEUE_NAME.value},{Label.MULTIKUEUE_ORIGIN.value}")
+"""Of what is queued, that which a manager has sent."""
+NOTHING: Final = Select(label_selector=f"{Label.QUEUE_NAME.value},!{Label.QUEUE_NAME.value}")
+
 DISCOVER_S = 10.0
 """How often it is asked what is served."""
+SETTLE_S = 10.0
+"""A kind that fails to be read for as long is not waited for: a store of its own may be away, or
+what converts it. One that is being read, however long it takes, is."""
+LOOK_S = 1.0
+"""An error is no event."""
 
 
 class KindInformers:
@@ -41,14 +52,22 @@ class KindInformers:
         handler: Callable[[JobKind], Handler],
         *,
         select: Select,
+        copies: Iterable[JobKind] = (),
         partial: bool = False,
+        held: bool = False,
     ) -> None:
-        """`partial` hands on groups of pods of which some are missing, too."""
-        self._partial = partial
-        self._client, self._handler, self._select = client, handler, select
-        self._kinds = [kind for kind in kinds if kind.name != BATCH_JOB]
+        """Of the kinds `copies` only what a manager has sent. `partial` and `held` say which groups
+        of pods are handed on: see Bundles.
+        """
+        self._partial, self._held = partial, held
+        self._client, self._handler = client, handler
+        selects = {**dict.fromkeys(kinds, select), **dict.fromkeys(copies, COPIES)}
+        self._selects = {k.name: chosen for k, chosen in selects.items()}
+        self._kinds = [kind for kind in selects if kind.name != BATCH_JOB]
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
         self.settled = asyncio.Event()
+        self.on_change: Callable[[frozenset[str]], None] = lambda served: None
+        """Told the names of the kinds that are served, at first and when others are."""
         self._told: set[str] | None = None
 
     @property
@@ -66,34 +85,42 @@ class KindInformers:
         if not self._kinds:
             self.settled.set()
             await asyncio.Event().wait()
+        settling: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as tasks:
             while True:
                 try:
                     self._arrange(tasks, await self._discover())
+                    settling = settling or tasks.create_task(self._settle(), name="kinds/settle")
                 except ApiError as error:
                     log.debug("kinds.not_discovered", error=str(error))
-                else:
-                    await self._settle()
                 # Discovery cannot be watched; a kind that appears later may wait for so long.
                 await asyncio.sleep(DISCOVER_S)  # see above
 
     async def _discover(self) -> set[str]:
         groups = await served_versions(self._client)
         wanted = {(kind.group, kind.version) for kind in self._kinds}
-        there = {
-            (group, plural)
-            for group in wanted & (groups | {("", "v1")})
-            for plural in await plurals(self._client, *group)
-        }
-        return {k.name for k in self._kinds if ((k.group, k.version), k.plural) in there}
+        found: set[str] = set()
+        for group in wanted & (groups | {("", "v1")}):
+            kinds = [kind for kind in self._kinds if (kind.group, kind.version) == group]
+            try:
+                there = await plurals(self._client, *group)
+            except Unreachable:
+                raise
+            except ApiError as error:  # of that group alone, as when others serve it
+                log.warning("kinds.group_unknown", group="/".join(group), error=str(error))
+                found |= {kind.name for kind in kinds if kind.name in self._informers}
+            else:
+                found |= {kind.name for kind in kinds if kind.plural in there}
+        return found
 
     def _arrange(self, tasks: asyncio.TaskGroup, there: set[str]) -> None:
         for kind in self._kinds:
             if kind.name in there and kind.name not in self._informers:
                 handler = self._handler(kind)
                 if kind.bundled:
-                    handler = Bundles(handler, partial=self._partial)
-                informer = Informer(self._client, resource_of(kind), handler, select=self._select)
+                    handler = Bundles(handler, partial=self._partial, held=self._held)
+                select = self._selects[kind.name]
+                informer = Informer(self._client, resource_of(kind), handler, select=select)
                 task = tasks.create_task(informer.run(), name=f"informer/{kind.plural}")
                 self._informers[kind.name] = informer, task
             elif kind.name not in there and kind.name in self._informers:
@@ -101,6 +128,7 @@ class KindInformers:
                 self._informers.pop(kind.name)[1].cancel()
         if there != self._told:
             self._told = there
+            self.on_change(self.served)
             skipped = [kind.name for kind in self._kinds if kind.name not in there]
             log.info(
                 "kinds.followed",
@@ -110,18 +138,24 @@ class KindInformers:
             )
 
     async def _settle(self) -> None:
-        if not self.settled.is_set():
-            for informer, _ in self._informers.values():
-                await _read(informer)
-            self.settled.set()
+        end = asyncio.get_running_loop().time() + SETTLE_S
+        for name in list(self._informers):
+            await self._read(name, end)
+        self.settled.set()
 
-
-async def _read(informer: Informer) -> None:
-    """Until a kind has been read, or may not be."""
-    while not (informer.synced.is_set() or isinstance(informer.error, Forbidden | NotFound)):
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1.0):
-                await informer.synced.wait()
+    async def _read(self, name: str, end: float) -> None:
+        """Until a kind has been read, is gone, may not be read, or cannot be at the time `end`: it
+        is followed as soon as it can, and holds up nobody until then.
+        """
+        loop = asyncio.get_running_loop()
+        while (known := self._informers.get(name)) is not None and not known[0].synced.is_set():
+            error, late = known[0].error, loop.time() >= end
+            if isinstance(error, Forbidden | NotFound) or (error is not None and late):
+                log.warning("kinds.not_read", kind=name, error=str(error))
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await known[0].synced.wait()
 
 
 async def served_versions(client: KubeClient) -> set[tuple[str, str]]:

@@ -7,6 +7,7 @@ ends in between is safe to repeat, and what was seen of the group before tells t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +19,7 @@ from federation.edge.informer import Calls
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json, resource_of
 from federation.jobs.kinds.kind import JobKind
-from federation.jobs.kinds.pod_groups import bundle, copied, group_of, own_job
+from federation.jobs.kinds.pod_groups import bundle, copied, group_of, members, own_job
 
 
 class PartOfAnother(NotFound):
@@ -65,7 +66,13 @@ class Objects:
 
 
 class Groups(Objects):
-    """Groups of pods, each by the name of its head."""
+    """Groups of pods, each by the name of its head. Who has seen which pods are in the group says
+    their names: of pods that were made in the same second nothing else tells.
+    """
+
+    def __init__(self, client: KubeClient, kind: JobKind, names: Collection[str] = ()) -> None:
+        super().__init__(client, kind)
+        self._names = names
 
     async def create(self, body: Json, namespace: str) -> Json:
         """See Objects. Pods of the same attempt that are there already are taken for ours."""
@@ -85,7 +92,18 @@ class Groups(Objects):
     async def get(self, name: str, namespace: str) -> Json:
         """See Objects."""
         head = await self._client.get(self._resource, name, namespace)
-        return bundle(await self._members(head), head=head)
+        return bundle(self._chosen(await self._members(head), head), head=head)
+
+    def _chosen(
+        self, pods: list[Json], head: Json, named: Collection[str] = (), seen: int | None = None
+    ) -> list[Json]:
+        """Those of the group. `named` are pods in it, `seen` the version up to which it was: pods
+        that are in excess may be later.
+        """
+        names = {head["metadata"]["name"], *(self._names or named)}
+        if len(names) >= min(len(pods), group_of(head).total or len(pods)):
+            return [pod for pod in pods if pod["metadata"]["name"] in names]
+        return members(pods, head, seen)
 
     async def _members(self, head: Json) -> list[Json]:
         group, labels = group_of(head), head["metadata"].get("labels") or {}
@@ -103,8 +121,8 @@ class Groups(Objects):
     async def patch(self, name: str, body: Json, namespace: str, *, subresource: str = "") -> Json:
         """See Objects. `spec.pods` has a patch for each pod, by name."""
         meta = dict(body.get("metadata") or {})
-        known = await self._expect(name, namespace, meta)
         parts: Json = (body.get("spec") or {}).get("pods") or {}
+        known = await self._expect(name, namespace, meta, parts)
         others = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] != name]
         written = [await self._patch(pod, parts) for pod in others]
         head = next(p for p in known["spec"]["pods"] if p["metadata"]["name"] == name)
@@ -123,8 +141,8 @@ class Groups(Objects):
 
     async def put_status(self, name: str, was: Json, status: Json, namespace: str) -> Json:
         """See Objects."""
-        known = await self._expect(name, namespace, was)
         told: Json = status.get("pods") or {}
+        known = await self._expect(name, namespace, was, told)
         made = []
         for pod in known["spec"]["pods"]:
             meta = pod["metadata"]
@@ -137,8 +155,8 @@ class Groups(Objects):
         return bundle(made, head=head)
 
     async def delete(self, name: str, namespace: str, **preconditions: Any) -> Json:
-        """See Objects. The head goes when the others are gone: it stands for them. With `at_once`
-        all are told at once.
+        """See Objects. The head goes when the others are gone, those in excess as well: it stands
+        for them. With `at_once` all are told at once.
         """
         at_once = bool(preconditions.pop("at_once", False))
         wanted = {"uid": preconditions.get("uid"), "resourceVersion": ""}
@@ -157,20 +175,31 @@ class Groups(Objects):
                 )
 
         heads = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] == name]
-        others = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] != name]
+        others = [p for p in await self._members(heads[0]) if p["metadata"]["name"] != name]
         await asyncio.gather(*map(remove, [*others, *heads] if at_once else others))
         if others and not at_once:
-            known = await self.get(name, namespace)
-            heads = known["spec"]["pods"] if len(known["spec"]["pods"]) == 1 else []
+            left = await self._members(heads[0])
+            heads = left if len(left) == 1 else []
         for head in heads if not at_once else ():
             await remove(head)
         return await self.get(name, namespace)  # NotFound: all is gone
 
-    async def _expect(self, name: str, namespace: str, wanted: Json) -> Json:
-        """A group as it is. Conflict unless it is what was seen."""
-        known = await self.get(name, namespace)
-        for key in ("uid", "resourceVersion"):
-            if wanted.get(key) not in (None, known["metadata"][key]):
+    async def _expect(
+        self, name: str, namespace: str, wanted: Json, named: Collection[str] = ()
+    ) -> Json:
+        """A group as it is. Conflict unless it is what was seen: the deletion of a pod counts in
+        what was seen, and in no pod that is left.
+        """
+        head = await self._client.get(self._resource, name, namespace)
+        seen = int(wanted["resourceVersion"]) if wanted.get("resourceVersion") else None
+        pods = self._chosen(await self._members(head), head, named, seen)
+        known = bundle(pods, head=head)
+        later = seen is not None and int(known["metadata"]["resourceVersion"]) > seen
+        for key, differs in {
+            "uid": wanted.get("uid") not in (None, known["metadata"]["uid"]),
+            "resourceVersion": later,
+        }.items():
+            if differs:
                 raise Conflict(
                     f"pods {namespace}/{name} on cluster {self._client.cluster}: the {key} in the"
                     " precondition does not match",
@@ -181,9 +210,9 @@ class Groups(Objects):
         return known
 
 
-def objects(client: KubeClient, kind: JobKind) -> Objects:
-    """Those of a kind."""
-    return Groups(client, kind) if kind.bundled else Objects(client, kind)
+def objects(client: KubeClient, kind: JobKind, names: Collection[str] = ()) -> Objects:
+    """Those of a kind; `names` are those of the pods of the group that is written."""
+    return Groups(client, kind, names) if kind.bundled else Objects(client, kind)
 
 
 async def listed(client: KubeClient, kind: JobKind, namespace: str | None) -> list[Json]:

@@ -197,7 +197,10 @@ def _next_step(view: ClusterView) -> str:
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", envvar=CONFIG, help="The Configuration that adds kinds."
+        "--config",
+        metavar="FILE",
+        envvar=CONFIG,
+        help="The Configuration: it adds kinds, or switches them off.",
     ),
 ]
 
@@ -211,7 +214,7 @@ def kinds(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Kinds of jobs that are queued, and whether this cluster serves them."""
+    """Kinds of jobs, whether this cluster serves them, and which the Configuration switches off."""
     known = kind_views(configured_kinds(config))
 
     async def read(cluster: Cluster) -> list[KindView]:
@@ -221,12 +224,14 @@ def kinds(
     if name and not views:
         todo = "`fedq get kinds` lists those that there are."
         raise CommandError(f"there is no kind {name}", todo=todo, code=BAD_INPUT)
-    headings = ("KIND", "API VERSION", "SERVED", "SUSPENDED BY", "MANAGED BY", "NOTE")
-    rows = [
-        (v.kind, v.api_version, "yes" if v.served else "no", v.suspend, v.managed_by, v.note)
-        for v in views
-    ]
+    headings = ("KIND", "API VERSION", "SERVED", "QUEUED", "SUSPENDED BY", "MANAGED BY", "NOTE")
+    rows = [(*_shown(v), v.suspend, v.managed_by, v.note) for v in views]
     _print(output, name, views, (headings, rows), "no kinds")
+
+
+def _shown(view: KindView) -> tuple[str, ...]:
+    on = "yes" if view.switched_on else "switched off"
+    return view.kind, view.api_version, "yes" if view.served else "no", on
 
 
 def _run(

@@ -96,6 +96,8 @@ class Row:
     gated: bool = False
     """Its controller may run on the management cluster, where a gate in its template holds its pods
     and the status is that of the controller (module `scaled`)."""
+    live: tuple[Path, ...] = ()
+    """Fields of the spec that copies follow while they run: what they say changes no pod."""
     deadline: Path = ()
     """How many seconds it may run in all."""
     module: str = ""
@@ -109,9 +111,21 @@ class Row:
         return ".".join(part for part in (self.kind, self.version, self.group) if part)
 
     @property
+    def framework(self) -> str:
+        """The name of its switch in a Configuration (`integrations.frameworks`)."""
+        return framework(self.group, self.kind)
+
+    @property
     def api_version(self) -> str:
         """As objects have it."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+
+def framework(group: str, kind: str) -> str:
+    """What Kueue's Configuration calls an integration; those of Kubernetes itself by its names."""
+    if group == "batch":
+        return "batch/job"
+    return f"{group}/{kind.lower()}" if "." in group else kind.lower()
 
 
 def said(signs: tuple[Sign, ...], obj: Mapping[str, Any]) -> Json | None:

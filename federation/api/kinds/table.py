@@ -146,6 +146,7 @@ ROWS: Final[tuple[Row, ...]] = (
         controller="ray.io/kuberay-operator",
         ready=(Sign("Ready"), Sign("RayServiceReady")),
         stopped=(Sign(field=_SERVED, values=("suspended",)),),
+        live=(("spec", "serveConfigV2"),),
         module="ray",
         note="never ends by itself",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -40,7 +41,14 @@ from federation.jobs.kinds.parts import (
     unread,
 )
 from federation.jobs.kinds.shape import shaped
-from federation.jobs.mirror import Identity, copy_metadata, mirrored_attempt, mirrored_epoch
+from federation.jobs.mirror import (
+    Identity,
+    copy_metadata,
+    mirrored_attempt,
+    mirrored_epoch,
+    mirrored_priority,
+)
+from federation.jobs.pauses import read_pauses
 from federation.jobs.pods import pod_set
 
 Json = dict[str, Any]
@@ -149,7 +157,25 @@ class GenericKind:
             wishes=wishes,
             grace_s=self._grace(obj),
             kind=self.name,
+            live=self._live(obj),
         )
+
+    def _live(self, obj: Json) -> str:
+        """See LocalJob."""
+        if not self.row.live:
+            return ""
+        text = json.dumps([first(obj, path) for path in self.row.live], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def live_patch(self, obj: Json) -> Json:
+        """See JobKind. A field that is gone is taken away."""
+        body: Json = {}
+        for path in self.row.live:
+            holder = body
+            for field in path[:-1]:
+                holder = holder.setdefault(field, {})
+            holder[path[-1]] = first(obj, path)
+        return {**body, "metadata": {"annotations": {Mirror.LIVE.value: self._live(obj)}}}
 
     def _started(self, obj: Json) -> bool:
         """Whether it shows that it has run here since it was reset."""
@@ -200,6 +226,8 @@ class GenericKind:
         for path in (self.row.managed_by, *self.row.dropped):
             if path and at_all(body, path):
                 body = put(body, path, None)
+        if live := self._live(obj):
+            body["metadata"]["annotations"][Mirror.LIVE.value] = live
         body = self._held(body)
         made = {r.name: canonical(r.template, vendors) for r in self.roles(body)}
         return self.with_templates(body, made)
@@ -221,7 +249,7 @@ class GenericKind:
         wishes, note = read_wishes(obj), read_eviction(obj)
         refusal = annotations.get(Mirror.REFUSED.value, "")
         reason, _, message = refusal.partition(": ")
-        ended = self._ended(obj)
+        ended, pauses = self._ended(obj), read_pauses(annotations)
         return RemoteJob(
             cluster=cluster,
             key=ObjectKey(meta["namespace"], meta["name"]),
@@ -240,9 +268,13 @@ class GenericKind:
             gone=gone,
             epoch=mirrored_epoch(obj),
             held=annotations.get(Mirror.HELD.value, ""),
+            held_s=pauses.seconds,
+            ran_s=pauses.ran(None),
             policy=wishes.policy or OnDisconnect.STOP,
             rerun_after=wishes.rerun_after,
             breaks=read_epoch(annotations.get(Mirror.BREAKS.value, "")),
+            priority=mirrored_priority(obj),
+            live=annotations.get(Mirror.LIVE.value, ""),
             status=mapping(obj, ("status",)),
             kind=self.name,
             busy=self._busy(obj),

@@ -115,6 +115,9 @@ class JobKind(Protocol):
     ) -> Json:
         """The suspended copy to create on a worker."""
 
+    def live_patch(self, obj: Json) -> Json:
+        """The merge patch of a copy by which it follows what may be edited while it runs."""
+
     def limit_time(self, body: Json, used_s: int) -> None:
         """Take off in place what earlier runs have used of a time limit in the spec."""
 
@@ -179,13 +182,26 @@ class JobKind(Protocol):
 class Kinds:
     """The kinds that are known, in order: batch/v1 Job comes first."""
 
-    def __init__(self, kinds: Iterable[JobKind], external: tuple[Row, ...] | None = ()) -> None:
+    def __init__(
+        self,
+        kinds: Iterable[JobKind],
+        external: tuple[Row, ...] | None = (),
+        off: frozenset[str] = frozenset(),
+    ) -> None:
         """`external` are the rows of those among them that a configuration has added, None where
-        there is nothing but batch/v1 Job.
+        there is nothing but batch/v1 Job; `off` the names of those that it has switched off: no
+        object is found to be of one of them.
         """
+        found = list(kinds)
         self.external = external
-        self._by_name = {kind.name: kind for kind in kinds}
+        self.off = tuple(kind for kind in found if kind.name in off)
+        self._by_name = {kind.name: kind for kind in found if kind.name not in off}
         self._by_type = {(kind.api_version, kind.kind): kind for kind in self._by_name.values()}
+
+    @property
+    def complete(self) -> Kinds:
+        """The same with all of them switched on."""
+        return Kinds((*self, *self.off), self.external)
 
     def __iter__(self) -> Iterator[JobKind]:
         return iter(self._by_name.values())
@@ -193,6 +209,10 @@ class Kinds:
     def __getitem__(self, name: str) -> JobKind:
         """The kind of a name; KeyError if there is none."""
         return self._by_name[name]
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a kind of that name, and switched on."""
+        return name in self._by_name
 
     def of(self, obj: Mapping[str, Any]) -> JobKind:
         """The kind of an object. KeyError if it is none of these."""

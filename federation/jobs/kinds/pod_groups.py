@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from federation.api.names import Annotation, Label, Mirror
+from federation.api.names import Annotation, Gate, Label, Mirror
+from federation.jobs.pod_state import gated
 
 Json = dict[str, Any]
 
@@ -60,12 +61,45 @@ def _members(text: str) -> int:
         return 0
 
 
+def whole(obj: Json) -> bool:
+    """Whether no pod of a bundle is missing."""
+    return len(obj["spec"]["pods"]) >= group_of(obj).total
+
+
+def members(pods: Iterable[Json], head: Json | None = None, seen: int | None = None) -> list[Json]:
+    """Of the pods of a group as many as it is to have: the others are in excess, and stay held.
+
+    Kueue's order: those that have been let go or have run come first, then the oldest; before all
+    those that are as they were at version `seen`. The head keeps its place, also when it is gone.
+    Copies are what the manager has made of a group.
+    """
+    found = list(pods)
+    name = str((head or {}).get("metadata", {}).get("name", ""))
+    total = group_of(head or found[0]).total if head or found else 0
+    if not 0 < total < len(found) + (head is not None) or copied(head or found[0]):
+        return found
+    first = [pod for pod in found if pod["metadata"]["name"] == name]
+    others = [pod for pod in found if pod["metadata"]["name"] != name]
+    others.sort(key=lambda pod: (seen is not None and _version(pod) > seen, *_turn(pod)))
+    return [*first, *others[: total - (head is not None)]]
+
+
+def _version(pod: Json) -> int:
+    return int(pod["metadata"].get("resourceVersion") or 0)
+
+
+def _turn(pod: Json) -> tuple[bool, str, str]:
+    meta, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
+    waits = gated(pod["spec"], Gate.ADMISSION) and phase in (None, "", "Pending")
+    return waits, str(meta.get("creationTimestamp", "")), str(meta["name"])
+
+
 def bundle(pods: Iterable[Json], *, head: Json | None = None) -> Json:
     """Pods of one group as one object; `head` has been its head before, though it may be gone."""
     members = sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
     first = head or members[0]
     meta = {k: v for k, v in first["metadata"].items() if k != "deletionTimestamp"}
-    versions = [int(pod["metadata"].get("resourceVersion") or 0) for pod in (*members, first)]
+    versions = [_version(pod) for pod in (*members, first)]
     ending = [pod["metadata"].get("deletionTimestamp") for pod in members]
     if any(ending):
         meta["deletionTimestamp"] = next(filter(None, ending))
@@ -81,6 +115,20 @@ def bundle(pods: Iterable[Json], *, head: Json | None = None) -> Json:
 def _status(members: Iterable[Json]) -> Json:
     told = {pod["metadata"]["name"]: pod.get("status") or {} for pod in members}
     return {"pods": told} if any(told.values()) else {}
+
+
+def without_class(obj: Json, name: str) -> Json:
+    """The bundle with no pod of that PriorityClass: where the pods are created next, they get the
+    default of that cluster. What they were charged as is not changed.
+    """
+
+    def bare(pod: Json) -> Json:
+        if not name or pod["spec"].get("priorityClassName") != name:
+            return pod
+        spec = {key: value for key, value in pod["spec"].items() if key != "priorityClassName"}
+        return {**pod, "spec": spec}
+
+    return {**obj, "spec": {**obj["spec"], "pods": [bare(pod) for pod in obj["spec"]["pods"]]}}
 
 
 def copied(obj: Json) -> bool:

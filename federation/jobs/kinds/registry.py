@@ -33,11 +33,11 @@ MODULES: Final[Mapping[str, type[GenericKind]]] = {
 }
 
 
-def known(external: Iterable[Row] = ()) -> Kinds:
-    """All kinds: batch/v1 Job, the table, and what the configuration describes."""
+def known(external: Iterable[Row] = (), off: frozenset[str] = frozenset()) -> Kinds:
+    """All kinds: batch/v1 Job, the table, and what the configuration describes, but those `off`."""
     added = tuple(external)
     kinds = (MODULES[row.module](row) for row in (*ROWS, PODS, *SCALED, *added))
-    return Kinds([BatchJob(), *kinds], added)
+    return Kinds([BatchJob(), *kinds], added, off)
 
 
 BATCH_ONLY: Final = Kinds([BatchJob()], None)

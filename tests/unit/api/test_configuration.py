@@ -67,7 +67,7 @@ def test_an_empty_file_means_kueues_defaults():
     assert to_retention(empty) == Retention()
     assert to_resource_rules(empty) == ResourceRules()
     assert to_fair_usage(empty) is None
-    assert empty.integrations.frameworks == ["batch/job"]
+    assert empty.integrations.frameworks is None
     assert not empty.manage_jobs_without_queue_name
 
 

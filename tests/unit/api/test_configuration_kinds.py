@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from federation.api.configuration import ConfigurationError, read, to_kinds
-from federation.jobs.kinds.registry import known
+from federation.api.configuration import ConfigurationError, read, to_kinds, to_switched_off
+from federation.api.configuration_model import FRAMEWORKS
+from federation.api.kinds.row import framework
+from federation.jobs.kinds.registry import KINDS, known
 
 Json = dict[str, Any]
 TEMPLATE = {
@@ -116,3 +118,57 @@ def test_what_is_written_is_one_field_of_the_spec(field: str, path: str) -> None
     """Every start and stop would fail, or write a field that nothing reads."""
     with pytest.raises(ConfigurationError, match=field):
         read(given({"name": "Crunch.v1.example.com", field: path}))
+
+
+# Switches
+
+ALL_BUT_JOBS = {kind.name for kind in KINDS} - {"Job.v1.batch"}
+SWITCHES: list[tuple[str, Json, set[str]]] = [
+    ("nothing is said: all are on", {}, set()),
+    ("further ones alone", {"externalFrameworks": ["MXJob.v1.kubeflow.org"]}, set()),
+    ("none", {"frameworks": []}, {"Job.v1.batch", *ALL_BUT_JOBS}),
+    ("Kueue's default, said", {"frameworks": ["batch/job"]}, ALL_BUT_JOBS),
+    (
+        "one of Kubernetes, one of others",
+        {"frameworks": ["batch/job", "pod", "ray.io/rayjob"]},
+        ALL_BUT_JOBS - {"Pod.v1", "RayJob.v1.ray.io"},
+    ),
+    (
+        "by kind, version and group",
+        {"frameworks": ["batch/job"], "externalFrameworks": ["MXJob.v1.kubeflow.org"]},
+        ALL_BUT_JOBS - {"MXJob.v1.kubeflow.org"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "off"), [s[1:] for s in SWITCHES], ids=[s[0] for s in SWITCHES])
+def test_switches(said: Json, off: set[str]) -> None:
+    """What is switched off is no kind any more; what the file adds is on."""
+    reading = read({**given({"name": "Crunch.v1.example.com"}), "integrations": said})
+    assert reading.notices == ()
+    found = to_switched_off(reading.configuration)
+    kinds = known(to_kinds(reading.configuration), found)
+    assert found == off
+    assert {kind.name for kind in kinds} == {*ALL_BUT_JOBS, "Job.v1.batch"} - off | {
+        "Crunch.v1.example.com"
+    }
+    assert {kind.name for kind in kinds.off} == off
+    assert kinds.find("jobset.x-k8s.io/v1alpha2", "JobSet") is None or not off
+    assert len(list(kinds.complete)) == len(ALL_BUT_JOBS) + 2
+
+
+def test_every_kind_has_a_switch() -> None:
+    """One that the format has, each its own."""
+    switches = [framework(kind.group, kind.kind) for kind in KINDS]
+    assert set(switches) | {"deployment"} == set(FRAMEWORKS)
+    assert len(switches) == len(set(switches))
+
+
+def test_switches_that_make_no_sense() -> None:
+    """Deployments need pods, as in Kueue; what is named and unknown is told."""
+    with pytest.raises(ConfigurationError, match=r"frameworks\[1\].*queued by pod"):
+        read({**given(), "integrations": {"frameworks": ["batch/job", "deployment"]}})
+    named = {"externalFrameworks": ["MXJob.v1.kubeflow.org", "Other.v1.example.com"]}
+    (notice,) = read({**given(), "integrations": named}).notices
+    assert "Other.v1.example.com is not known" in notice.message
+    assert notice.path == ("integrations", "externalFrameworks", 1)

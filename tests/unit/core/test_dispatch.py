@@ -17,6 +17,8 @@ from federation.core.dispatch import (
     WorkerQueue,
     choose,
 )
+from federation.core.nominating import never_fits
+from federation.core.queueing import shape
 from federation.core.types import Admission, FlavorResource, Pending, PodSetAssignment
 from tests.unit.core.build import item, pods
 
@@ -224,3 +226,19 @@ def test_what_runs_somewhere_stays_there() -> None:
     assert cluster(pick(*views, work=tied(stays="gone"))) == "b"
     elsewhere = view("a", local_queues={}), view("b", 5)
     assert cluster(pick(*elsewhere, work=tied(stays="a"))) == "b"
+
+
+def test_a_cluster_without_the_crd_is_no_candidate() -> None:
+    """Nobody offers what cannot be created there; where it is not known, an offer tells."""
+    what, budget = wants()
+    jobset = "JobSet.v1alpha2.jobset.x-k8s.io"
+    work = replace(what, kind=jobset), budget
+    without, with_it = view("a", kinds={"Pod.v1"}), view("b", 2, kinds={jobset})
+    assert cluster(pick(without, with_it, work=work)) == "b"
+    assert cluster(pick(without, view("b", 2), work=work)) == "b"
+    assert cluster(pick(without, with_it)) == "a"
+    said = why(pick(without, work=work), "a")
+    assert said == f"it does not serve {jobset}: the CRD is missing there"
+    assert never_fits(*work, without, None)
+    assert not never_fits(*work, with_it, None)
+    assert shape(work[0]) != shape(what)

@@ -157,6 +157,18 @@ def test_rules_of_the_job_come_before_rounds() -> None:
     assert next_nominees(item, admission, known, views, {}, one, NOW) == Round()
 
 
+def test_a_cluster_that_is_being_connected_ends_no_round() -> None:
+    """As all are for a moment when others take over the work for them: nothing is known of it."""
+    item, admission = wants()
+    known, one = Nomination(("a",), NOW - 1), replace(STEP_3, step=1)
+    views = {"a": ClusterView("a", "Connecting: soon", coming=True), "b": view("b", 0)}
+    found = next_nominees(item, admission, known, views, {}, one, NOW)
+    assert found == Round(at=NOW - 1 + one.round_s)
+    away = {**views, "a": ClusterView("a", "ClientConnectionFailed: no answer")}
+    found = next_nominees(item, admission, known, away, {}, one, NOW)
+    assert found.nominate == ("a", "b")
+
+
 def test_candidates() -> None:
     """Nominees only, where nominations count; where it runs, or is ordered to, is one anyway."""
     item = replace(wants()[0], nominees=("b",), only="c", stays="d")

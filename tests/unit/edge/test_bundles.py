@@ -71,6 +71,77 @@ def test_a_copy_is_in_no_group_with_pods_of_its_cluster() -> None:
     assert heard.told == []
 
 
+# Pods in excess
+
+
+def dated(name: str, second: int, **more: Any) -> Json:
+    made = pod(name, total=2, **more)
+    made["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{second:02}Z"
+    return made
+
+
+EXCESS = [
+    ("the oldest stay", [dated("a", 3), dated("b", 1), dated("c", 2)], ["b", "c"]),
+    ("of equals the first by name", [dated("c", 1), dated("b", 1), dated("a", 1)], ["a", "b"]),
+    (
+        "first who has been let go",
+        [dated("a", 1), dated("b", 2), dated("c", 3, gated=False)],
+        ["a", "c"],
+    ),
+    (
+        "and who is shown to have run elsewhere",
+        [dated("a", 1), dated("b", 2), dated("c", 3, phase="Failed")],
+        ["a", "c"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("pods", "kept"), [e[1:] for e in EXCESS], ids=[e[0] for e in EXCESS])
+def test_a_group_has_no_more_pods_than_it_says(pods: list[Json], kept: list[str]) -> None:
+    """Kueue's order."""
+    heard = Heard()
+    Bundles(heard).on_list(pods, "9")
+    assert heard.told == [("LISTED", kept)]
+
+
+def test_pods_in_excess_are_not_told_of() -> None:
+    """Neither when they come, change and go, nor in place of one that is gone."""
+    heard = Heard()
+    bundles = Bundles(heard)
+    bundles.on_list([dated("b", 1, version=3), dated("c", 1, version=4)], "5")
+    for version, type in enumerate(("ADDED", "MODIFIED", "DELETED", "ADDED"), 6):
+        bundles.on_event(type, dated("a", 1, version=version))
+    assert heard.told == [("LISTED", ["b", "c"])]
+    bundles.on_event("DELETED", dated("c", 1, version=11))
+    assert heard.told[-1] == ("MODIFIED", ["b"])
+    bundles.on_list([dated("a", 1, version=9), dated("b", 1, version=3)], "12")
+    assert heard.told[-1] == ("LISTED", ["b"])
+    bundles.on_event("ADDED", dated("d", 9, version=13))
+    assert heard.told[-1] == ("MODIFIED", ["a", "b"])
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_where_pods_are_held_a_group_that_loses_one_is_gone(listed: bool) -> None:
+    """It begins anew with the next pod that is made, under another head if that was lost."""
+    heard = Heard()
+    bundles = Bundles(heard, held=True)
+    one, two = dated("a", 1, version=3), dated("b", 1, version=4)
+    bundles.on_list([one, two], "5")
+    if listed:
+        heard.told.clear()
+        bundles.on_list([two], "7")
+        assert heard.told == []
+    else:
+        bundles.on_event("DELETED", dated("a", 1, version=7))
+        assert heard.told[-1] == ("DELETED", [])
+        assert heard.last["metadata"]["uid"] == "u-a"
+        assert heard.last["metadata"]["resourceVersion"] == "7"
+    bundles.on_event("MODIFIED", dated("b", 1, version=8))
+    bundles.on_event("ADDED", dated("c", 9, version=9))
+    assert heard.told[-1] == ("MODIFIED", ["b", "c"])
+    assert heard.last["metadata"]["uid"] == "u-b"
+
+
 @pytest.fixture
 async def groups() -> Any:
     fake = FakeKube(namespaces=("team",))
@@ -138,3 +209,46 @@ async def test_a_group_is_deleted_with_its_head_last(groups: Any) -> None:
     assert sorted(deleted) == ["a", "b", "c"]
     assert deleted[-1] == "a"
     assert not fake.items(PODS)
+
+
+async def test_a_group_is_read_and_removed_with_those_in_excess(groups: Any) -> None:
+    """They are not in it, and none of the statuses is theirs; they go with it."""
+    stored, fake = groups
+    made = await stored.create(body("a", "c"), "team")
+    fake.create(PODS, {**body("b", "z")["spec"]["pods"][0]})
+    found = await stored.get("a", "team")
+    assert _names(found) == ["a", "b"]  # made in the same second as the others
+    fake.merge(PODS, "c", {"status": {"phase": "Running"}}, "team", status=True)
+    assert _names(await stored.get("a", "team")) == ["a", "c"]
+    with pytest.raises(NotFound):
+        await stored.delete("a", "team", uid=made["metadata"]["uid"])
+    assert not fake.items(PODS)
+
+
+async def test_what_was_seen_counts_deletions(groups: Any) -> None:
+    """No pod that is left has so late a version; a later one is a conflict all the same."""
+    stored, fake = groups
+    made = await stored.create(body("a", "b"), "team")
+    seen = {**{key: made["metadata"][key] for key in ("uid",)}, "resourceVersion": "999"}
+    await stored.patch("a", {"metadata": {**seen, "annotations": {"n": "1"}}}, "team")
+    assert fake.get(PODS, "a", "team")["metadata"]["annotations"]["n"] == "1"
+
+
+async def test_a_group_is_written_as_it_was_seen(groups: Any) -> None:
+    """A pod too many that was made in the same second is no conflict, whatever its name: who has
+    seen the group names its pods, or what is written does, or they are older.
+    """
+    stored, fake = groups
+    made = await stored.create(body("b", "c"), "team")
+    fake.create(PODS, {**body("a", "z")["spec"]["pods"][0]})
+    seen = {key: made["metadata"][key] for key in ("uid", "resourceVersion")}
+    note = {"metadata": {**seen, "annotations": {"n": "1"}}}
+    after = await stored.patch("b", note, "team")
+    assert _names(after) == ["b", "c"]
+    seen["resourceVersion"] = after["metadata"]["resourceVersion"]  # later than the other pod
+    running = {"pods": {name: {"phase": "Running"} for name in ("b", "c")}}
+    after = await stored.put_status("b", seen, running, "team")
+    assert _names(after) == ["b", "c"]
+    fake.merge(PODS, "c", {"status": {"phase": "Pending"}}, "team", status=True)
+    known = Groups(stored._client, KINDS["Pod.v1"], {"b", "c"})
+    assert _names(await known.get("b", "team")) == ["b", "c"]

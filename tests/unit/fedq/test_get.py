@@ -182,9 +182,10 @@ def test_kinds(fedq: Fedq) -> None:
     """Job is always served; others say that their CRD is missing. For programs, too."""
     found = rows(fedq("get", "kinds").stdout)
 
-    assert found["JobSet"][:4] == [
+    assert found["JobSet"][:5] == [
         "jobset.x-k8s.io/v1alpha2",
         "no",
+        "yes",
         "spec.suspend",
         "spec.managedBy",
     ]

@@ -142,6 +142,32 @@ def test_kinds_of_a_configuration(
     assert (told.exit_code, "FEDQ_CONFIG cannot be used" in told.stderr) == (2, True)
 
 
+def test_kinds_that_are_switched_off(
+    fedq: Fedq, kube: FakeKube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are told of wherever one is named, and not among the jobs."""
+    give(kube, "jobset", make("jobset", "train"), WAITING)
+    give_job(kube, "a", workload=WAITING)
+    body = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
+            "integrations": {"frameworks": ["batch/job"]}}  # fmt: skip
+    file = tmp_path / "configuration.yaml"
+    file.write_text(yaml.safe_dump(body))
+    monkeypatch.setenv("FEDQ_CONFIG", str(file))
+    kinds = {v["name"]: v for v in json.loads(fedq("get", "kinds", "-o", "json").stdout)}
+    assert [name for name, view in kinds.items() if view["switchedOn"]] == ["Job.v1.batch"]
+    assert kinds[NAMES["jobset"]]["framework"] == "jobset.x-k8s.io/jobset"
+    assert " switched off " in fedq("get", "kinds", "jobset").stdout
+    said = "does not name jobset.x-k8s.io/jobset"
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    sent = fedq("submit", "-", input=text(make("jobset", "b"), deployment))
+    for found in (sent, fedq("why", "jobset/train"), fedq("move", "jobset/train", "--to", "w")):
+        assert found.exit_code == 2, found.output
+        assert said in found.stderr
+    assert "does not name pod" in sent.stderr
+    assert "jobset" not in fedq("get", "jobs").stdout
+    assert "a " in fedq("get", "jobs").stdout
+
+
 # get
 
 
@@ -222,6 +248,17 @@ def test_a_group_that_is_not_whole(fedq: Fedq, kube: FakeKube) -> None:
     said = fedq("why", "pod/g").stdout
     assert "Pod default/p0 is not queued: the group has 1 pods, and says that 3 belong" in said
     assert "manager" not in said
+
+
+def test_a_pod_in_excess(fedq: Fedq, kube: FakeKube) -> None:
+    """Its group is whole without it."""
+    give(kube, "pod", pod("p0", 2), RUNNING)
+    for name in ("p1", "p2"):
+        kube.create(r.PODS, pod(name, 2))
+    said = fedq("why", "pod/p2").stdout
+    assert "Pod default/p2 is not queued: group g has the 2 pods that belong to it" in said
+    assert "(p0, p1)" in said
+    assert "is admitted on cluster east" in fedq("why", "pod/p1").stdout
 
 
 def test_a_pod_of_something_larger(fedq: Fedq, kube: FakeKube) -> None:

@@ -25,6 +25,8 @@ from federation.edge.resources import (
     WORKLOADS,
 )
 from federation.jobs import batch_job
+from federation.jobs.kinds.kind import Kinds
+from federation.jobs.kinds.registry import BATCH_ONLY
 from manager.app import Manager
 from manager.cluster_worker import ClusterWorker
 from manager.kubeconfigs import Sources
@@ -79,6 +81,7 @@ class Federation:
         self.policies, self.sources = policies, sources
         self.keep_finished_s = 0.0
         self.worker_lost_s = WORKER_LOST_S
+        self.kinds: Kinds = BATCH_ONLY
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
         self.runtime: Callable[[], Runtime] = lambda: FakeRuntime(self.workers)
@@ -119,6 +122,7 @@ class Federation:
         self.manager = manager = Manager(
             client, self.index, runtime, ORIGIN, self.policies, sources=self.sources,
             keep_finished_s=self.keep_finished_s, worker_lost_s=self.worker_lost_s,
+            kinds=self.kinds,
         )  # fmt: skip
         task = asyncio.create_task(manager.run())
         try:

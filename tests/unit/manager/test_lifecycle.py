@@ -253,13 +253,13 @@ def checked_queue() -> Federation:
     return world
 
 
-def decide(world: Federation, state: str, **more: Any) -> None:
+def decide(world: Federation, state: str, job: str = "j", **more: Any) -> None:
     """The other controller says something."""
     checks = [
         check | {"state": state, **more} if check["name"] == "budget" else check
-        for check in world.record().status["admissionChecks"]
+        for check in world.record(job).status["admissionChecks"]
     ]
-    patch_workload(world, "j", {"status": {"admissionChecks": checks}}, status=True)
+    patch_workload(world, job, {"status": {"admissionChecks": checks}}, status=True)
 
 
 async def test_checks_of_others_come_before_the_offer() -> None:
