@@ -121,6 +121,7 @@ def _configuration(health: int, webhook: int, certificates: Path) -> Json:
         "internalCertManagement": {
             "enable": True, "webhookServiceName": _SERVICE, "webhookSecretName": _SECRET,
         },
+        "clientConnection": {"qps": 50, "burst": 100},  # as its own installation has it
         "integrations": {"frameworks": ["batch/job"]},
         "featureGates": {"VisibilityOnDemand": False, "MultiKueue": False},
     }  # fmt: skip
