@@ -28,13 +28,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A cluster, an order about it, and the jobs that are bound there; `clusters` are all, `lease`
-    is None if there is none, `configs` name the MultiKueueConfigs that name the cluster.
+    """A cluster, an order about it, and the jobs that are bound there; `cluster` is None if it has
+    left the federation, `clusters` are all, `lease` is None if there is none, `configs` name the
+    MultiKueueConfigs that name the cluster.
     """
 
     name: str
     order: Order
-    cluster: Json
+    cluster: Json | None
     clusters: list[Json]
     lease: Json | None
     jobs: list[BoundJob]
@@ -48,20 +49,25 @@ async def read_situation(client: KubeClient, name: str, order: Order) -> Situati
         all_objects(client, None), asyncio.gather(*map(client.list, resources))
     )
     clusters, workloads, configs = (page.items for page in pages)
-    cluster = pick(name, clusters)
     lease = await _lease(client, name)
+    left = order is Order.CONFIRM and lease is not None
+    cluster = _among(name, clusters) if left else pick(name, clusters)
     bound = bound_jobs(
         name,
         jobs,
         workloads,
         order,
-        away=phase(cluster) in AWAY,
+        away=cluster is not None and phase(cluster) in AWAY,
         epoch=over_below(lease) if lease else 0,
     )
     naming = [
         obj["metadata"]["name"] for obj in configs if name in (obj["spec"].get("clusters") or ())
     ]
     return Situation(name, order, cluster, clusters, lease, bound, sorted(naming))
+
+
+def _among(name: str, clusters: list[Json]) -> Json | None:
+    return next((obj for obj in clusters if obj["metadata"]["name"] == name), None)
 
 
 def pick(name: str, clusters: list[Json]) -> Json:
@@ -89,6 +95,7 @@ def registration(found: Situation) -> list[Json]:
     """The objects that go when the cluster leaves, in order: what joining it has made. A Secret of
     another name stays: somebody else made it. So does the Lease: its epoch must never begin anew.
     """
+    assert found.cluster is not None
     made = cluster_registration(found.name, "")
     source = MultiKueueCluster.from_wire(found.cluster).spec.cluster_source
     config = source.kube_config if source else None

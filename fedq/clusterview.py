@@ -8,19 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.names import ConditionType
-from federation.api.orders import cluster_orders
+from federation.api.orders import cluster_orders, without_agent
 from federation.api.record import find
 from fedq.jobview import JobState, JobView
 
 Json = dict[str, Any]
+TWO_COPIES = "plain Kueue, no agent: two copies of a job are possible when it is lost"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """A worker cluster. `state` is its phase with what was ordered of it, `since` when that phase
     began, `next` and `next_at` what comes then and when. `connected` and `reason` are those of its
-    condition Active, with its `message`; `held` is what people or the brake keep from it. `renewed`
-    is when its agent last renewed its Lease, by the agent's own clock.
+    condition Active, with its `message`; `held` is what people or the brake keep from it, or what
+    nobody can promise there. `renewed` is when its agent last renewed its Lease, by the agent's own
+    clock.
     """
 
     name: str
@@ -88,8 +90,10 @@ def _state(obj: Json, fedq: Json) -> str:
 
 def _held(obj: Json, fedq: Json) -> str:
     cordon, brake = cluster_orders(obj).cordon, fedq.get("brake")
-    parts = [f"no new work: {cordon}"] if cordon else []
+    parts = [TWO_COPIES] if without_agent(obj) else []
+    parts += [f"no new work: {cordon}"] if cordon else []
     parts += [f"no cluster is given up: {brake}"] if brake else []
+    parts += [str(fedq["order"])] if fedq.get("order") else []
     return "; ".join(parts)
 
 

@@ -48,6 +48,8 @@ class BoundJob:
     attempt: int
     policy: str
     becomes: str = ""
+    waits: bool = False
+    """Whether it waits for a word about its cluster, if that is silent or gone."""
 
 
 def bound_jobs(
@@ -82,7 +84,8 @@ def bound_jobs(
             continue
         becomes = _becomes(order, state, binding, away=away, epoch=epoch)
         entry = (workload["metadata"]["namespace"], ref, state, binding.attempt)
-        found.append(BoundJob(*entry, binding.policy.value, becomes))
+        waits = binding.policy is OnDisconnect.KEEP and binding.rerun_after is None
+        found.append(BoundJob(*entry, binding.policy.value, becomes, waits))
     return sorted(found, key=lambda job: (job.namespace, job.name))
 
 
@@ -136,7 +139,7 @@ def _confirmed(bound: Binding, epoch: int) -> str:
 def _left(bound: Binding, *, away: bool) -> str:
     """The cluster is deleted with the job on it."""
     if bound.policy is OnDisconnect.KEEP and bound.rerun_after is None:
-        return "is cut off from its queue: it waits until it is deleted, or the cluster joins again"
+        return "waits until it is confirmed that nothing runs there (`fedq cluster fence confirm`)"
     when = "when the fence holds" if away else "when its agent has certainly stopped it"
     return f"runs again elsewhere {when}; what it did since its last checkpoint is lost"
 

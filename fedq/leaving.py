@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from federation.edge.errors import NotFound
+from federation.api.names import FEDQ_NAMESPACE, Lease, Order
+from federation.edge.errors import Conflict, NotFound
 from federation.edge.informer import Informer, Store
 from federation.edge.kube import KubeClient
-from federation.edge.resources import WORKLOADS, Resource
+from federation.edge.resources import LEASES, WORKLOADS, Resource
+from fedq.clusterdata import Situation
 from fedq.errors import CommandError
 from fedq.evacuation import binding_on
 
@@ -52,6 +54,24 @@ async def until_empty(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def note_on_lease(client: KubeClient, found: Situation, epoch: int, evidence: str) -> None:
+    """Say on the Lease of a cluster that all below an epoch is dead, as a manager does that follows
+    such an order. Raises CommandError if the Lease was written since it was read.
+    """
+    assert found.lease is not None
+    notes = {Lease.CONFIRMED_BELOW.value: str(epoch), Order.FENCE_EVIDENCE.value: evidence or None}
+    version = found.lease["metadata"]["resourceVersion"]
+    body = {"metadata": {"resourceVersion": version, "annotations": notes}}
+    try:
+        await client.patch(LEASES, found.name, body, FEDQ_NAMESPACE, field_manager="fedq-cli")
+    except Conflict:
+        raise CommandError(
+            f"the Lease of {found.name} was written meanwhile",
+            "its agent may be back, so nothing there was called dead",
+            f"`fedq get clusters {found.name}` shows how it stands; then try again.",
+        ) from None
 
 
 async def remove_all(client: KubeClient, objects: list[Json]) -> None:

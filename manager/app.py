@@ -12,6 +12,7 @@ from federation.core.events import QueueMoved
 from federation.core.exposure import LIMITS, OfferLimits
 from federation.core.facts import BATCH_JOB, LocalJob
 from federation.core.failover import DEFAULT, Timings
+from federation.core.plain_kueue import WORKER_LOST_S
 from federation.core.policies import Policies
 from federation.core.queueing import PendingIndex
 from federation.core.scheduler import Scheduler
@@ -66,6 +67,7 @@ class Manager:
         offers: OfferLimits = LIMITS,
         keep_finished_s: float = 0.0,
         pulse: KubeClient | None = None,
+        worker_lost_s: float = WORKER_LOST_S,
     ) -> None:
         """`pulse` is the client of the canary, if it is to have connections of its own."""
         self.client, self.runtime, self._index = client, runtime, index
@@ -84,7 +86,7 @@ class Manager:
             kinds=kinds,
         )
         self.controller.fetch = self._fetch
-        watcher = Watcher(client, timings, pulse=pulse)
+        watcher = Watcher(client, timings, pulse=pulse, worker_lost_s=worker_lost_s)
         self.clusters = Clusters(
             client, runtime, origin, self._news, self._clusters_changed, watcher,
             Exposures(offers), sources,
@@ -275,8 +277,9 @@ class Manager:
             state = self.controller.states.get(item.uid)
             if door is None or state is None or state.local is None:
                 continue
-            rules = self.controller.views.rules(state.local)
-            if door.cluster_queue != item.cluster_queue or rules != item.rules:
+            views = self.controller.views
+            bounds = views.rules(state.local), views.agent_only(state.local)
+            if door.cluster_queue != item.cluster_queue or bounds != (item.rules, item.agent_only):
                 self.controller.feed(item.uid, QueueMoved())
 
 

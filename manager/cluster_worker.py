@@ -34,6 +34,8 @@ from federation.jobs.kinds.registry import BATCH_ONLY, known
 from manager.attempts import FIRST_PAUSE_S, Attempts
 from manager.copy_writes import CopyWrites, local_uid
 from manager.leash import Leash
+from manager.plain_copies import PlainCopies, PlainQueues, plain_informers
+from manager.plain_writes import PlainWrites
 from manager.pod_watch import SELECT, PodWatch
 from manager.protocol import (
     ClusterSpec,
@@ -90,6 +92,7 @@ class ClusterWorker:
         unknown = "it is not known yet which physical cluster this is"
         self._other = unknown if spec.identity else ""
         """Why nothing is done or told of what is there; '' if it is."""
+        self._plain = PlainCopies(spec.name, self.tell, self.tell_all) if spec.plain else None
 
     async def run(self) -> None:
         """Watch and probe until cancelled. A kubeconfig that cannot be used is reported."""
@@ -106,23 +109,33 @@ class ClusterWorker:
         if self._leash is not None:
             client.halted = self._leash.problem
         own = Select(label_selector=f"{Label.MULTIKUEUE_ORIGIN.value}={self.spec.origin}")
-        on_copy = Calls(self._see_listed, self.see_copy, partial(self.see_copy, gone=True))
-        jobs = own if BATCH_JOB in self._kinds else NOTHING
-        copies = Informer(client, JOBS, on_copy, select=jobs)
+        needed = self._informers(client, own)
         others = KindInformers(client, self._kinds, self._on_copies, select=own, partial=True)
         others.on_change = self._serves
-        on_report = Calls(self.see_reports, self.see_report, lambda report: None)
-        reports = Informer(client, WORKER_REPORTS, on_report)
         pods = Informer(client, PODS, self._pods.handler(), select=SELECT)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(copies.run())
-                tasks.create_task(reports.run())
-                tasks.create_task(others.run())
+                for informer in needed:
+                    tasks.create_task(informer.run())
+                if self._plain is None:
+                    tasks.create_task(others.run())
                 tasks.create_task(pods.run())  # a cluster that does not show them works as well
-                tasks.create_task(self._probe(client, copies, reports))
+                tasks.create_task(self._probe(client, needed))
         finally:
             await client.aclose()
+
+    def _informers(self, client: KubeClient, own: Select) -> tuple[Informer, ...]:
+        """Of what the cluster cannot be worked with without."""
+        if self._plain is not None:
+            queues = PlainQueues(self.spec.name, self.see_report)
+            return plain_informers(client, own, self._plain, queues, self._is_meant)
+        on_copy = Calls(self._see_listed, self.see_copy, partial(self.see_copy, gone=True))
+        on_report = Calls(self.see_reports, self.see_report, lambda report: None)
+        jobs = own if BATCH_JOB in self._kinds else NOTHING
+        return (
+            Informer(client, JOBS, on_copy, select=jobs),
+            Informer(client, WORKER_REPORTS, on_report),
+        )
 
     async def apply(self, commands: list[Command]) -> list[Outcome]:
         """Carry out commands side by side; an outcome for each, in order."""
@@ -205,9 +218,12 @@ class ClusterWorker:
         change between the two is found.
         """
         assert self._client is not None
-        await self.identify(self._client)
-        if not self._other:
+        if await self._is_meant(self._client):
             self.see_copies(items, version)
+
+    async def _is_meant(self, client: KubeClient) -> bool:
+        await self.identify(client)
+        return not self._other
 
     # What is seen
 
@@ -219,13 +235,20 @@ class ClusterWorker:
         self._served = kinds
         self._news.set()
 
+    def tell_all(self, copies: Sequence[Copy], inventory: Inventory) -> None:
+        """All copies on a cluster that plain Kueue runs."""
+        self._told.clear()
+        for copy in copies:
+            self.tell(copy)
+        self._inventory = inventory
+        self._news.set()
+
     def _on_copies(self, kind: JobKind) -> Calls:
         """Who is told of the copies of another kind."""
 
         async def listed(items: Sequence[Json], version: str) -> None:
             assert self._client is not None
-            await self.identify(self._client)
-            if not self._other:
+            if await self._is_meant(self._client):
                 self._others[kind.name] = self._listed(items, version, kind.name)
 
         return Calls(listed, self.see_copy, partial(self.see_copy, gone=True))
@@ -239,14 +262,16 @@ class ClusterWorker:
 
     def see_copy(self, job: Json, *, gone: bool = False) -> None:
         """One copy as it is now. What makes no difference to the manager is not passed on."""
-        if self._other:
-            return
-        copy = self._copy(job, gone=gone)
+        if not self._other:
+            self.tell(self._copy(job, gone=gone))
+
+    def tell(self, copy: Copy) -> None:
+        """The same, as the manager knows a copy."""
         uid = copy.remote.uid
         kind = self._kinds[copy.remote.kind]
-        if _same(self._told.get(uid), copy.remote, kind):
+        if self._other or _same(self._told.get(uid), copy.remote, kind):
             return
-        if gone:
+        if copy.remote.gone:
             self._told.pop(uid, None)
         else:
             self._told[uid] = copy.remote
@@ -268,15 +293,15 @@ class ClusterWorker:
             self._report = report
             self._news.set()
 
-    async def _probe(self, client: KubeClient, copies: Informer, reports: Informer) -> None:
+    async def _probe(self, client: KubeClient, needed: Sequence[Informer]) -> None:
         """Ask whether the API server answers, apart from what the watches say."""
         attempts = Attempts()
         while True:
-            health = attempts.told(await self._diagnose(client, copies, reports))
+            health = attempts.told(await self._diagnose(client, needed))
             self._set_health(health)
-            await _rest(PROBE_S if health.ok else attempts.pause, (copies, reports))
+            await _rest(PROBE_S if health.ok else attempts.pause, needed)
 
-    async def _diagnose(self, client: KubeClient, copies: Informer, reports: Informer) -> Health:
+    async def _diagnose(self, client: KubeClient, needed: Sequence[Informer]) -> Health:
         try:
             async with asyncio.timeout(PROBE_S):
                 await client.raw("GET", "/readyz")
@@ -291,11 +316,10 @@ class ClusterWorker:
             return Health(False, _reason(error), str(error))
         if self._other:
             return Health(False, ActiveReason.OTHER_CLUSTER.value, self._other)
-        for informer in (copies, reports):
+        for informer in needed:
             if isinstance(informer.error, NotFound):
-                return Health(
-                    False, ActiveReason.MISSING_CUSTOM_RESOURCES.value, _missing(informer)
-                )
+                text = _missing(informer, plain=self.spec.plain)
+                return Health(False, ActiveReason.MISSING_CUSTOM_RESOURCES.value, text)
             if informer.error is not None:
                 return Health(False, _reason(informer.error), str(informer.error))
             if not informer.synced.is_set():
@@ -311,7 +335,10 @@ class ClusterWorker:
 
     # What is done
 
-    def _writes(self, client: KubeClient) -> CopyWrites:
+    def _writes(self, client: KubeClient) -> CopyWrites | PlainWrites:
+        if self._plain is not None:
+            return PlainWrites(client, self.spec, self._plain)
+
         def made(remote: RemoteJob) -> None:
             self._told.setdefault(remote.uid, remote)
 
@@ -375,8 +402,8 @@ def _reason(error: ApiError) -> str:
     return ActiveReason.CLIENT_CONNECTION_FAILED.value
 
 
-def _missing(informer: Informer) -> str:
-    return (
-        f"{informer.resource.plural}.{informer.resource.group} is not served there: install the"
-        " worker base (kubectl apply -k deploy/kustomize/worker) and start the agent"
-    )
+def _missing(informer: Informer, *, plain: bool) -> str:
+    todo = "the worker base (kubectl apply -k deploy/kustomize/worker) and start the agent"
+    todo = "Kueue (0.15 or newer), or our agent" if plain else todo
+    what = f"{informer.resource.plural}.{informer.resource.group}"
+    return f"{what} is not served there: install {todo}"

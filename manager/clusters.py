@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from federation.api.kinds.row import Row
-from federation.api.names import KUEUE_GROUP, ActiveReason, ConditionType, Controller
-from federation.api.orders import ClusterOrders, cluster_orders
+from federation.api.names import KUEUE_GROUP, ActiveReason, ConditionType, Controller, Trait
+from federation.api.orders import ClusterOrders, cluster_orders, without_agent
 from federation.api.placement_rules import read_traits
 from federation.api.record import find
 from federation.core.failover import Tier
@@ -33,6 +33,7 @@ from federation.edge.resources import (
 from federation.edge.services import guard
 from manager.check_status import CheckStatus
 from manager.cluster_status import ClusterStatus
+from manager.confirmations import Confirmations
 from manager.exposure import Exposures
 from manager.health import Watcher
 from manager.kubeconfigs import KubeConfigs, Sources
@@ -48,6 +49,16 @@ FIRST_INVENTORY_S = 15.0
 AWAY = (Phase.SUSPECT, Phase.FENCED, Phase.LOST, Phase.LEAVING)
 """What the Lease says counts more than what the manager sees of the API server."""
 COMING = (Phase.RECOVERING, Phase.RETURNING)
+SILENT = frozenset(
+    {
+        ActiveReason.CONNECTING,
+        ActiveReason.CLIENT_CONNECTION_FAILED,
+        ActiveReason.WORKER_UNAVAILABLE,
+        ActiveReason.OTHER_CLUSTER,
+    }
+)
+"""What says that the API server of a cluster has not answered. Any other problem is one of what was
+configured, and moves nothing."""
 
 
 @dataclass(slots=True)
@@ -100,7 +111,7 @@ class Clusters:
         self.offers.on_room = on_change
         self._runtime, self._origin = runtime, origin
         self.watcher = watcher
-        watcher.names, watcher.facts = self._names, self._facts
+        watcher.names, watcher.facts, watcher.plain = self._names, self._facts, self.plain
         self.judge = Judge()
         self._on_news, self._on_change = on_news, on_change
         self.on_started: Callable[[str], None] = lambda name: None
@@ -110,11 +121,13 @@ class Clusters:
         self._status = ClusterStatus(client, watcher.clock)
         self._check_status = CheckStatus(client, watcher.clock.wall)
         self._problems: dict[str, tuple[str, bool]] = {}
+        self._plain: set[str] = set()
         self._dirty = asyncio.Event()
         self._started = asyncio.Event()
         self._dirty.set()  # what is there at start is looked at, be it nothing
-        changed, rules_changed = self._changed, self._rules_changed
-        self._objects: Store[Json] = Store(_keep, changed)
+        rules_changed = self._rules_changed
+        self._confirmations = Confirmations(client)
+        self._objects: Store[Json] = Store(_keep, self._object_changed)
         self._configs: Store[Config] = Store(_config, rules_changed)
         self._checks: Store[Check] = Store(_check, rules_changed)
         self._kubeconfigs = KubeConfigs(client, sources or Sources(), self._wake, watcher.clock)
@@ -126,7 +139,10 @@ class Clusters:
             *self._kubeconfigs.informers,
         ]
 
-    def _changed(self, key: object, old: object, new: object) -> None:
+    def _object_changed(self, key: tuple[str, str], old: Json | None, new: Json | None) -> None:
+        self._confirmations.seen(old, new)
+        if new is not None:
+            (self._plain.add if without_agent(new) else self._plain.discard)(key[1])
         self._wake()
 
     def _wake(self) -> None:
@@ -150,6 +166,12 @@ class Clusters:
         running = self._running.get(cluster)
         return running.spec.kubeconfig if running else None
 
+    def plain(self, name: str) -> bool:
+        """Whether plain Kueue runs a cluster, without an agent; of one that was deleted, whether it
+        did.
+        """
+        return name in self._plain
+
     def traits(self, name: str) -> ClusterTraits:
         """What operators say of a cluster: labels, prices, data."""
         obj = self._objects.items.get(("", name))
@@ -162,14 +184,15 @@ class Clusters:
         """What is known of a cluster beside its Lease; None if it does not exist."""
         if (obj := self._objects.items.get(("", name))) is None:
             return None
-        orders, link = cluster_orders(obj), self.links.get(name)
+        link = self.links.get(name)
         health = self._reached(name, obj)
         return Facts(
             unusable="" if health.ok else f"{health.reason}: {health.message}",
             listed=link is not None and link.inventoried.is_set() and health.ok,
             inventory_epoch=link.ledger.inventory_epoch if link else 0,
-            confirmed_below=orders.confirmed_below,
+            order=self._confirmations.order(obj),
             identity=link.identity if link else "",
+            contact=health.ok or health.reason not in SILENT,
         )
 
     def _reached(self, name: str, obj: Json) -> Health:
@@ -178,9 +201,18 @@ class Clusters:
             return self._without_link(obj)
         if not link.health.ok:
             return link.health
+        if self.plain(name) and self.watcher.renewed(name):
+            text = (
+                f"an agent renews the Lease of this cluster, which is said to have none"
+                f" ({Trait.AGENT.value}): take that annotation away, or stop the agent"
+            )
+            return Health(False, ActiveReason.AGENT_PRESENT.value, text)
         ledger, reason = link.ledger, ActiveReason.UNREADABLE_WORKER_REPORT
         if ledger.unreadable:
             return Health(False, reason.value, ledger.unreadable)
+        if not ledger.reported and self.plain(name):
+            text = "its ClusterQueues and LocalQueues have not been read yet"
+            return Health(False, ActiveReason.CONNECTING.value, text)
         if not ledger.reported:
             text = "the agent has published no WorkerReport yet: is it running?"
             return Health(False, ActiveReason.NO_WORKER_REPORT.value, text)
@@ -240,6 +272,8 @@ class Clusters:
     def _health(self, name: str, obj: Json) -> Health:
         """Whether a cluster can be worked with, as its condition Active says it."""
         verdict = self.watcher.verdict(name)
+        if self.plain(name):
+            return self._reached(name, obj)
         if verdict.phase in AWAY:
             suspect = verdict.phase is Phase.SUSPECT
             reason = ActiveReason.AGENT_SILENT if suspect else verdict.phase
@@ -373,7 +407,9 @@ class Clusters:
         if not isinstance(kubeconfig, bytes):
             return None
         identity = self._identity(name)
-        return ClusterSpec(name, kubeconfig, self._origin, identity, self.external, self.off)
+        return ClusterSpec(
+            name, kubeconfig, self._origin, identity, self.external, self.off, self.plain(name)
+        )
 
     def _identity(self, name: str) -> str:
         return self.watcher.leases.identity(name)
@@ -390,6 +426,7 @@ class Clusters:
         while True:
             self.look()
             for (_, name), obj in list(self._objects.items.items()):
+                await self._confirmations.settle(obj, self.watcher.verdict(name).order)
                 await self._status.show(obj, self._health(name, obj), self._fedq(name, obj))
             for check in list(self._checks.items.values()):
                 if check.controller == Controller.MULTIKUEUE:
@@ -409,8 +446,11 @@ class Clusters:
     def _fedq(self, name: str, obj: Json) -> dict[str, object]:
         verdict, link = self.watcher.verdict(name), self.links.get(name)
         tier = (link.ledger.tier if link else "") or Tier.AGENT.value
-        tier = tier if self.watcher.heard(name) else Tier.NONE.value
-        return self._status.fedq(obj, verdict, tier, self.watcher.brake)
+        agent = self.watcher.heard(name) and not self.plain(name)
+        shown = self._status.fedq(
+            obj, verdict, tier if agent else Tier.NONE.value, self.watcher.brake
+        )
+        return {**shown, "order": self._confirmations.text(obj) or None}
 
 
 async def _until_cancelled(link: ClusterLink) -> None:

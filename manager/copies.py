@@ -22,6 +22,7 @@ from federation.jobs import elastic
 from federation.jobs.kinds.pod_groups import without_class
 from federation.jobs.mirror import Identity
 from federation.jobs.offer import copy_of, start_problem
+from federation.jobs.plain_kueue import clone_of, job_of
 from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.link import ClusterLink
@@ -57,7 +58,10 @@ class Copies:
         if not offer.void and not checked(latest, latest.record or record):
             raise Again("", AFTER_CONFLICT_S)  # a check has changed its mind meanwhile
         first = self.fresh.pop(uid, 0) == offer.attempt
-        outcome = await link.command(CreateCopy(local.key, uid, offer.attempt, body))
+        command = CreateCopy(local.key, uid, offer.attempt, body)
+        if self._clusters.plain(offer.cluster):
+            command = _for_plain_kueue(command, record)
+        outcome = await link.command(command)
         unsent = first and outcome.reply is Reply.UNSENT
         if outcome.result is Result.REFUSED or unsent:
             link.ledger.ended(uid, 0)
@@ -170,6 +174,13 @@ class Copies:
             raise Again("", AFTER_CONFLICT_S)  # it has changed, and is known as it is now
         else:
             _check(outcome)
+
+
+def _for_plain_kueue(command: CreateCopy, record: Record) -> CreateCopy:
+    """The same with the Workload that goes first. It has the name of the record, as upstream."""
+    name = record.key.name
+    clone = clone_of(command.body, name, record.priority)
+    return replace(command, body=job_of(command.body, name), clone=clone)
 
 
 def _check(outcome: Outcome) -> None:

@@ -232,7 +232,11 @@ class EffectRunner:
         local, record = facts(state)
         if state.admission is None or state.queues is None:
             raise Ended(on.BindLost())
-        found = self._controller.views.disconnect(local)
+        plain, views = self._clusters.plain(cluster), self._controller.views
+        if plain and views.agent_only(local):  # its policy was changed meanwhile
+            self._clusters.offer_void(uid, cluster)
+            raise Ended(on.BindLost())
+        found = views.disconnect_without_agent(local) if plain else views.disconnect(local)
         epoch = self._clusters.epoch(cluster)
         binding = Binding(cluster, attempt, epoch, _now(), found.policy, found.rerun_after)
         nominees = state.choice.nominees if state.choice else ()

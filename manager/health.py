@@ -12,6 +12,8 @@ from dataclasses import replace
 
 import structlog
 
+from federation.core import plain_kueue
+from federation.core.confirming import Confirm
 from federation.core.facts import JobState
 from federation.core.failover import Standing, Timings
 from federation.core.health import (
@@ -37,7 +39,6 @@ log = structlog.get_logger(__name__)
 TICK_S = 1.0
 BOUND_S = 5.0
 """How often it is counted where jobs are bound: that looks at all of them."""
-ALIVE = (Phase.READY, Phase.UNUSABLE, Phase.RECOVERING, Phase.RETURNING)
 UNSEEN = Watch()
 SETTLED = ("", Phase.UNKNOWN, Phase.READY, Phase.UNUSABLE)
 
@@ -55,6 +56,7 @@ class Watcher:
         clock: Clock | None = None,
         *,
         pulse: KubeClient | None = None,
+        worker_lost_s: float = plain_kueue.WORKER_LOST_S,
     ) -> None:
         self.clock = clock = clock or Clock()
         self.leases = Leases(client, timings, clock)
@@ -68,11 +70,14 @@ class Watcher:
         self.bound_epochs: Callable[[], Mapping[str, int]] = dict
         self.names: Callable[[], Iterable[str]] = tuple
         self.facts: Callable[[str], Facts | None] = lambda name: None
+        self.plain: Callable[[str], bool] = lambda name: False
+        """Whether plain Kueue runs a cluster, so that no agent renews a Lease for it."""
+        self.worker_lost_s = worker_lost_s
+        self._contacts: dict[str, plain_kueue.Contact] = {}
         self._timings = timings
         self._bound: Mapping[str, int] = {}
         self._bound_at = float("-inf")
         self._missing: dict[str, float] = {}
-        self._refuted: dict[str, int] = {}
         self._fed: dict[str, tuple[float, Standing]] = {}
         self._writing: set[str] = set()
         self._up_to_date: dict[str, tuple[Watch | None, bool, str]] = {}
@@ -113,6 +118,12 @@ class Watcher:
         seen = self.leases.watches.get(name, UNSEEN).seen
         return seen is not None and bool(seen.renewed or seen.fenced)
 
+    def renewed(self, name: str) -> bool:
+        """Whether an agent was seen to renew the Lease of a cluster lately."""
+        watch = self.leases.watches.get(name, UNSEEN)
+        alive = watch.seen is not None and watch.seen.held and watch.proven
+        return alive and watch.silent(self.clock.boot()) < watch.suspect_s(self._timings)
+
     def look(self) -> None:
         """Judge all clusters as of now."""
         now = self.clock.boot()
@@ -123,6 +134,7 @@ class Watcher:
             del self.verdicts[name]
             self._fed.pop(name, None)
             self._up_to_date.pop(name, None)
+            self._contacts.pop(name, None)
         facts = {name: self._facts(name, now) for name in sorted(names)}
         self._set_brake(facts, now)
         for name in facts:
@@ -131,8 +143,12 @@ class Watcher:
     def _set_brake(self, facts: Mapping[str, Facts], now: float) -> None:
         silent = members = 0
         for name, known in facts.items():
-            watch = self.leases.watches.get(name, UNSEEN)
-            away, member = counts(watch, known, now, self._timings)
+            if self.plain(name):
+                contact = self._contact(name, known, now)
+                away, member = plain_kueue.counts(contact, known, now, self._timings)
+            else:
+                watch = self.leases.watches.get(name, UNSEEN)
+                away, member = counts(watch, known, now, self._timings)
             silent, members = silent + away, members + member
         before = self.brake
         hold = self._timings.recover
@@ -147,24 +163,8 @@ class Watcher:
             self._missing.pop(name, None)
         else:
             facts = Facts(self._missing.setdefault(name, now), listed=False)
-        if facts.confirmed_below != self._refuted.get(name):
-            self._refuted.pop(name, None)
-        elif facts.confirmed_below:
-            facts = replace(facts, confirmed_below=0)
         bound = self._bound.get(name, 0)
         return replace(facts, bound=bound) if bound else facts
-
-    def _refute(self, verdict: Verdict, order: int) -> None:
-        """That all of an epoch is dead is no longer true once its agent renews in it: such an order
-        is not kept for the next time that the cluster is silent.
-        """
-        alive = verdict.phase in ALIVE and order > verdict.standing.epoch
-        if alive and self._refuted.get(verdict.standing.cluster) != order:
-            self._refuted[verdict.standing.cluster] = order
-            log.warning(
-                "order.refuted", cluster=verdict.standing.cluster, confirmed_below=order,
-                why="its agent renews the Lease in that epoch: give the order anew when it is dead",
-            )  # fmt: skip
 
     def look_at(self, name: str) -> None:
         """Judge one cluster: its Lease or something else of it changed."""
@@ -176,13 +176,26 @@ class Watcher:
         now = self.clock.boot()
         self._judge(name, self._facts(name, now), now)
 
-    def _judge(self, name: str, facts: Facts, now: float) -> None:
+    def _contact(self, name: str, facts: Facts, now: float) -> plain_kueue.Contact:
+        free_at, known = self.brake.free_at(self._timings), self._contacts.get(name)
+        found = plain_kueue.looked(known, facts, now, self.worker_lost_s, free_at)
+        self._contacts[name] = found
+        return found
+
+    def _verdict(self, name: str, facts: Facts, now: float) -> Verdict:
+        if self.plain(name):
+            contact, epoch = self._contact(name, facts, now), self.epoch(name)
+            return plain_kueue.judge(
+                name, contact, facts, epoch, self.worker_lost_s, self.brake, now
+            )
         watch = self.leases.watches.get(name, UNSEEN)
         settled = settle(watch, now, self._timings, self.brake)
         if settled is not watch:
             self.leases.watches[name] = settled
-        verdict = judge(name, settled, facts, now, self._timings, self.brake)
-        self._refute(verdict, facts.confirmed_below)
+        return judge(name, settled, facts, now, self._timings, self.brake)
+
+    def _judge(self, name: str, facts: Facts, now: float) -> None:
+        verdict = self._verdict(name, facts, now)
         before = self.verdicts.get(name)
         self.verdicts[name] = verdict
         if before is None or before.phase != verdict.phase:
@@ -201,13 +214,15 @@ class Watcher:
     def _act(self, tasks: asyncio.TaskGroup) -> None:
         """Start the writes that are due; each cluster has one under way at most."""
         for name, verdict in self.verdicts.items():
-            if name in self._writing:
+            if name in self._writing or self.plain(name):
                 continue
             match verdict.action:
                 case Create() as create:
                     write = self.leases.make(name, create)
                 case Fence() as fence:
                     write = self.leases.fence(name, fence)
+                case Confirm() as confirm:
+                    write = self.leases.confirm(name, confirm)
                 case None:
                     known = self.facts(name)
                     identity = known.identity if known is not None else ""

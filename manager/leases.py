@@ -13,6 +13,7 @@ import structlog
 from federation.api import lease as wire
 from federation.api.meta import wire_time
 from federation.api.names import FEDQ_NAMESPACE
+from federation.core.confirming import Confirm
 from federation.core.failover import Timings
 from federation.core.health import Create, Fence
 from federation.core.lease import Watch, observe, vanished
@@ -109,6 +110,20 @@ class Leases:
             await self._read(name)
         except ApiError as error:
             log.error("cluster.not_fenced", cluster=name, error=str(error))
+
+    async def confirm(self, name: str, confirm: Confirm) -> None:
+        """Note that a fence was confirmed, unless the agent has come back meanwhile."""
+        if (lease := self._objects.get(name)) is None:
+            return
+        try:
+            body = wire.confirmed(lease, confirm)
+            self._take(await self._client.update(LEASES, body), own=True)
+            log.warning("fence.confirmed", cluster=name, below=confirm.epoch)
+        except (Conflict, NotFound):
+            log.info("fence.not_confirmed", cluster=name, why="its Lease was written meanwhile")
+            await self._read(name)
+        except ApiError as error:
+            log.error("fence.not_confirmed", cluster=name, error=str(error))
 
     async def _read(self, name: str) -> None:
         try:

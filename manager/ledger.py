@@ -127,7 +127,10 @@ class Ledger:
         self._flavors = flavors_from_wire(status.flavors)
         told = status.placement
         self._tells_cards = told is not None
-        self._cards.report(Classes() if told is None else placement_from_wire(told))
+        if told is None:
+            self._cards.report(Classes())
+        else:
+            self._cards.report(placement_from_wire(told), status.card_vendors)
 
     def _count(self, entry: _Entry | None, sign: int) -> None:
         """Add an entry to what the report does not say, or take it out."""

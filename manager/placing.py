@@ -182,8 +182,12 @@ class Placing:
                 return ClusterView(name, "there is no MultiKueueCluster of this name")
             view = link.ledger.view(self._clusters.problem(link))
             room, traits = self._clusters.room(name), self._clusters.traits(name)
-            coming = link.health.reason == ActiveReason.CONNECTING
             self._views[name] = replace(
-                view, room=room, traits=traits, kinds=link.kinds, coming=coming
+                view,
+                room=room,
+                traits=traits,
+                kinds=link.kinds,
+                coming=link.health.reason == ActiveReason.CONNECTING,
+                plain=self._clusters.plain(name),
             )
         return self._views[name]

@@ -27,16 +27,21 @@ class ClusterSpec:
     """Kinds of jobs that the configuration adds to those of the table; None: Jobs alone."""
     off: frozenset[str] = frozenset()
     """Kinds that it switches off, by name."""
+    plain: bool = False
+    """Whether plain Kueue runs it, without an agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateCopy:
-    """Create the suspended copy of a job."""
+    """Create the suspended copy of a job. Plain Kueue gets its Workload, `clone`, first, and the
+    copy when that is admitted.
+    """
 
     key: ObjectKey
     local_uid: str
     attempt: int
     body: Json
+    clone: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)

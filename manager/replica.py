@@ -124,7 +124,7 @@ class Replica:
                 manager = Manager(
                     client, index, runtime, origin, self._policies, self._timings,
                     clamp_grace=settings.clamp_grace, offers=settings.offers(), pulse=pulse,
-                    kinds=self._kinds,
+                    kinds=self._kinds, worker_lost_s=settings.worker_lost_s,
                     keep_finished_s=settings.keep_finished_s,
                     sources=self._sources,
                 )  # fmt: skip

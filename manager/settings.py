@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from federation.core.election import ElectionTimes
 from federation.core.exposure import OfferLimits
 from federation.core.failover import PROFILES, Timings
+from federation.core.plain_kueue import WORKER_LOST_S
 from federation.edge.kubeconfig_file import DEFAULT_DIRECTORY
 
 
@@ -77,6 +78,9 @@ class ManagerSettings(BaseSettings):
     """L_M: silence after which jobs run elsewhere."""
     recover_s: float | None = None
     """For how long a cluster has to be well before it gets new work again."""
+    worker_lost_s: float = Field(default=WORKER_LOST_S, ge=1, le=7 * 86_400)
+    """Of clusters that plain Kueue runs, without an agent: after so long without contact their jobs
+    run elsewhere, and two copies are possible. MultiKueue's workerLostTimeout."""
 
     offer_patience_s: float = 2.0
     """A cluster that has not answered an offer for as long gets no others until it does."""

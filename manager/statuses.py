@@ -23,7 +23,8 @@ def status_body(
             return patches.rebind_patch(record, epoch)
         case do.Admit(cluster):
             ready = state.pods_ready if waits else None
-            return patches.admit_patch(record, cluster, queues.own_check, ready, now)
+            held_s = state.remote.held_s if state.remote is not None else 0
+            return patches.admit_patch(record, cluster, queues.own_check, ready, now, held_s)
         case do.FinishWorkload(reason, cluster):
             text, ready = end_message(state, reason, cluster), waits and reason == "Complete"
             pods = trouble(state, state.remote) if reason == "Failed" else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from federation.core import elastic
+from federation.core import elastic, plain_kueue
 from federation.core.backoff import queue_timestamp
 from federation.core.dispatchers import Dispatcher
 from federation.core.facts import BATCH_JOB, JobState, LocalJob, Record
@@ -14,7 +14,7 @@ from federation.core.placement_rules import PlacementRules, nearest_rules
 from federation.core.policies import Policies
 from federation.core.requests import charged, shrink
 from federation.core.types import Admission, ClusterQueue, Growth, Holder, LocalQueue, Pending
-from federation.core.wishes import Disconnect, grace_problem, nearest
+from federation.core.wishes import Disconnect, Wishes, grace_problem, nearest
 from federation.core.world import World
 from federation.edge.catalog import Catalog
 
@@ -67,6 +67,7 @@ class Views:
             rules=self.rules(local),
             nominees=record.nomination.clusters if self._nominates else (),
             kind="" if local.kind == BATCH_JOB else local.kind,
+            agent_only=self.agent_only(local),
         )
 
     def growth(self, uid: str, local: LocalJob, record: Record, more: int) -> Pending:
@@ -150,7 +151,18 @@ class Views:
         """What happens to a job when its cluster is lost: its own word, else that of its
         LocalQueue, else that of the ClusterQueue.
         """
-        return nearest((local.wishes, *(found.wishes for found in self._queues(local))))
+        return nearest(self._wishes(local))
+
+    def disconnect_without_agent(self, local: LocalJob) -> Disconnect:
+        """The same where plain Kueue runs the cluster."""
+        return plain_kueue.policy(self._wishes(local))
+
+    def agent_only(self, local: LocalJob) -> str:
+        """Why a job is not placed where plain Kueue runs the cluster; '' if it may be."""
+        return plain_kueue.agent_only(local, self._wishes(local))
+
+    def _wishes(self, local: LocalJob) -> list[Wishes]:
+        return [local.wishes, *(found.wishes for found in self._queues(local))]
 
     def disconnect_problem(self, local: LocalJob) -> str:
         """What is wrong with that; '' if nothing is. A job's own mistakes are told elsewhere."""

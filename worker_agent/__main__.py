@@ -19,6 +19,7 @@ import structlog
 from pydantic import ValidationError
 
 from federation.core.facts import BATCH_JOB
+from federation.core.failover import Tier
 from federation.edge.catalog import Catalog
 from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.configuration_file import ConfigurationFileError, configured, configured_kinds
@@ -75,7 +76,7 @@ async def run(
     agent = Agent(client, catalog, lambda: heartbeat.lease, rules)
     workloads = Workloads(client, agent)
     gates, pins = Gates(client, agent), Pins(client, agent)
-    reporter = Reporter(client, catalog, agent, cluster, settings.tier)
+    reporter = Reporter(client, catalog, agent, cluster, lambda: heartbeat.tier(settings.tier))
     reporter.epoch = heartbeat.lease.epoch
     kinds = KindInformers(client, rules.kinds, agent.book.of, select=QUEUED, copies=rules.off)
     take_over = Takeover(Epochs(client), agent, reporter)
@@ -90,6 +91,7 @@ async def run(
         await asyncio.gather(*(informer.synced.wait() for informer in informers))
         await kinds.settled.wait()
         await catalog.claims.ready()
+        await reporter.recall()
         if settings.listen:
             problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)
             web = serve(app(problem, _status(client, heartbeat)), settings.listen)
@@ -135,7 +137,8 @@ def _status(client: KubeClient, heartbeat: Heartbeat) -> Callable[[], dict[str, 
 def _told(heartbeat: Heartbeat) -> dict[str, object]:
     """The lease as the status page shows it, and as guards of nodes read it there."""
     lease, now = heartbeat.lease, boottime()
-    shown: dict[str, object] = {"epoch": lease.epoch, "problem": heartbeat.problem}
+    problem = heartbeat.problem or heartbeat.note_problem
+    shown: dict[str, object] = {"epoch": lease.epoch, "problem": problem}
     if lease.tenure is None:
         return {**shown, "endsInSeconds": None}
     return {
@@ -153,7 +156,11 @@ async def _main(settings: AgentSettings, rules: Settings) -> None:
         client = await stack.enter_async_context(KubeClient(worker, user_agent="fedq-agent"))
         lease = KubeClient(management, user_agent="fedq-agent")  # closed by the pulse
         heartbeat = Heartbeat(
-            lease, settings.cluster, f"agent-{uuid.uuid4()}", file=_file(settings)
+            lease,
+            settings.cluster,
+            f"agent-{uuid.uuid4()}",
+            file=_file(settings),
+            guarded=settings.tier is not Tier.AGENT,
         )
         settle_memory()
         beat = Pulse(heartbeat, lease).beat

@@ -50,10 +50,12 @@ class DeadlineFile:
             return Lease(epoch, seen=epoch)
         return Lease(epoch, Tenure(epoch, renewed, deadline, mark, breaks), seen=epoch)
 
-    def write(self, lease: Lease) -> None:
-        """Note a lease. If that fails the one before stands, which ends sooner."""
+    def write(self, lease: Lease) -> str:
+        """Note a lease; why that could not be done ('' if it was). Then the one before stands,
+        which ends sooner.
+        """
         if lease.tenure is None:
-            return
+            return ""
         body = {
             "bootId": self._boot_id,
             "cluster": self._cluster,
@@ -67,4 +69,5 @@ class DeadlineFile:
         try:
             write_atomic(self._path, json.dumps(body), 0o644)
         except OSError as error:
-            log.warning("deadline.not_written", file=str(self._path), why=str(error))
+            return f"{self._path} cannot be written: {error.strerror or error}"
+        return ""

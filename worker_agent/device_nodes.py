@@ -51,7 +51,7 @@ class DeviceNodes:
         self._problems: dict[str, tuple[str, ...]] = {}
         self._facts: Store[NodeFacts] = Store(facts_of, self._seen)
         self.vendors: set[str] = set()
-        """Keys of the vendors whose cards were ever seen here."""
+        """Keys of the vendors whose cards were ever seen here, also by an agent before this one."""
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
         """See Handler."""
@@ -106,6 +106,7 @@ class DeviceNodes:
         lost = self.handshakes.lost(new, self._clock())
         new = replace(new, lost=lost) if lost else new
         reading = read_host(new, self._groups, self._vendors)
+        self.vendors |= reading.unread
         registered = carried(reading, self._registered.get(new.name))
         self._registered[new.name], host = registered, self.joined(registered)
         self._set_fence(new.name, reading.fence)

@@ -23,10 +23,19 @@ from federation.core.devices.fleet.strategies.named import strategy
 from federation.core.devices.fleet.types import NoPlace, Room
 from federation.core.devices.ledger.holding import Replica
 from federation.core.devices.ledger.ledger import Ledger
+from federation.core.devices.quota.totals import vendors_of
+from federation.core.devices.wants import PodWants
 from federation.core.devices.wire.plan_note import PlanNoteError, Seat
 from federation.core.requests import chargeable
 from federation.core.topology import HOSTNAME
-from federation.core.types import Admission, Pending, PodSet, PodSetAssignment, ResourceFlavor
+from federation.core.types import (
+    Admission,
+    ClusterQueue,
+    Pending,
+    PodSet,
+    PodSetAssignment,
+    ResourceFlavor,
+)
 from federation.jobs.admission_note import original
 from federation.jobs.containers import NO_DEFAULTS, read_pod
 from federation.jobs.device_pins import Pinned, Template, chosen, template_for
@@ -132,8 +141,8 @@ class Devices:
         if not sets or self.binder is Binder.OFF or not self._seated(item.uid):
             return None
         self._want()
-        if self.ready and not any(self._counted(pods) for pods, _ in sets):
-            return None  # of a kind that no node here registers: not ours to count
+        if self.ready and not any(self._counted(pods, item.cluster_queue) for pods, _ in sets):
+            return None  # of a kind that no node here ever registered: not ours to count
         found = self._find(item, sets)
         if not isinstance(found, NoCards):
             until = self.now() + DECIDED_FOR_S
@@ -151,6 +160,14 @@ class Devices:
         """
         job = self._state.jobs.get(uid)
         return job is None or self._state.kind_of(job).seats
+
+    def _none_there(self, wants: PodWants) -> str:
+        """That no node has such cards now; '' if some have."""
+        there = {card.vendor for host in self.nodes.hosts().values() for card in host.cards}
+        gone = sorted(vendors_of(wants) - there)
+        if not gone:
+            return ""
+        return f"no node of this cluster shows any {' or '.join(gone)} card now: it waits for one"
 
     def _why(self, answer: NoPlace, pods: int) -> str:
         return no_room(answer, pods, self.fleet.freest(answer.shape, LOOKED_AT))
@@ -182,7 +199,7 @@ class Devices:
         self.refresh()
         placed = self.fleet.place_gang(shapes)
         if isinstance(placed, NoPlace):
-            return NoCards(self._why(placed, given.count))
+            return NoCards(self._none_there(pods.cards) or self._why(placed, given.count))
         seats = tuple(Seat(place.host, place.allocation) for place in placed)
         try:
             return Plan(seats, pods.cards, requests, item.namespace).noted(self.now())
@@ -197,9 +214,28 @@ class Devices:
         pod = read_pod(body["spec"]["template"]["spec"], defaults)
         return demand(chargeable(pod.requests(), NO_DEFAULTS.rules), self.vendors)
 
-    def _counted(self, pods: PodSet) -> bool:
-        containers = pods.cards.containers if pods.cards else ()
-        return any(asked.vendor in self.nodes.vendors for c in containers for asked in c.cards)
+    def _counted(self, pods: PodSet, queue: str) -> bool:
+        """Whether seats are given for them. Shares of cards in the quota of its queue say so before
+        any node shows one: nobody but HAMi hands them out.
+        """
+        known = self.nodes.vendors | self._shared(self._state.catalog.queues.get(queue))
+        return pods.cards is not None and not vendors_of(pods.cards).isdisjoint(known)
+
+    def _shared(self, queue: ClusterQueue | None) -> frozenset[str]:
+        groups = queue.groups if queue is not None else ()
+        covered = (resource for group in groups for resource in group.covered)
+        return self._state.policies.rules.cards.shared(covered)
+
+    def counted(self) -> list[str]:
+        """Keys of the vendors whose cards are given out in seats here, some of them even if no node
+        shows any now.
+        """
+        queues = self._state.catalog.queues.values()
+        return sorted(self.nodes.vendors.union(*map(self._shared, queues)))
+
+    def recall(self, vendors: Iterable[str]) -> None:
+        """An agent before this one has given out cards of these vendors."""
+        self.nodes.vendors |= {key for key in vendors if self.vendors.get(key) is not None}
 
     # What a Job holds
 
@@ -226,7 +262,9 @@ class Devices:
 
     def _read(self, job: WorkerJob, note: str) -> Plan | None:
         try:
-            return read_plan(job, note, self._requests(job.uid))
+            plan = read_plan(job, note, self._requests(job.uid))
+            self.recall(vendors_of(plan.wants))
+            return plan
         except PlanNoteError as error:
             log.warning("job.plan_not_trusted", job=str(job.key), why=str(error))
             return None

@@ -24,6 +24,7 @@ from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.kind import Running as Pods
 from federation.jobs.kinds.registry import KINDS
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
+from federation.jobs.pauses import Pauses, read_pauses
 from federation.jobs.pods import PodDefaults
 from federation.jobs.scaling import at_once
 from federation.jobs.template import grace_seconds
@@ -62,7 +63,8 @@ class WorkerJob:
     `created` orders equals: for a copy it is when the job was queued on the management cluster.
     `pod_sets` are the pods that it asks for, without those of `reclaimable`, by pod set.
     `policy` and `rerun_after` (seconds) say what becomes of a copy when the lease ends, `held` why
-    it stands still since ('' if it does not), `grace_s` is how long its pods may take to end.
+    it stands still since ('' if it does not), `pauses` for how long it did, `grace_s` is how long
+    its pods may take to end.
     """
 
     uid: str
@@ -92,6 +94,7 @@ class WorkerJob:
     policy: OnDisconnect = OnDisconnect.STOP
     rerun_after: float | None = None
     held: str = ""
+    pauses: Pauses = field(default_factory=Pauses)
     grace_s: int = 30
     admission: Admission | None = None
     reservation: Admission | None = None
@@ -242,6 +245,7 @@ def worker_job(job: Json, request: Asked | None = None, kinds: Kinds = KINDS) ->
         policy=disconnect.policy,
         rerun_after=disconnect.rerun_after,
         held=annotations.get(Mirror.HELD.value, "") if mirrored else "",
+        pauses=read_pauses(annotations),
         grace_s=request.grace_s,
         admission=request.admission,
         reservation=batch_job.decode_admission(annotations.get(Mirror.RESERVATION.value, "")),

@@ -19,7 +19,8 @@ from federation.api.epochs import read_epoch
 from federation.api.meta import wire_micro_time
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Mirror
 from federation.api.renewal import Told, read_renewal, renewal_note
-from federation.core.holding import ANSWERED, Lease, Terms, terms
+from federation.core.failover import Tier
+from federation.core.holding import ANSWERED, Lease, Tenure, Terms, terms
 from federation.edge.errors import ApiError, Conflict, NotFound, Unreachable
 from federation.edge.kube import KubeClient
 from federation.edge.machine import boottime
@@ -35,6 +36,12 @@ FIRST_REQUEST_S = 3.0
 """While it is not known when the lease ends: what runs may be past it."""
 ATTEMPTS = 3
 """How often a renewal that somebody else's write got ahead of is made again at once."""
+
+_HINT = (
+    "guards that read this file end what runs when the lease that it notes is over, and a new agent"
+    " does not know its lease: free space, or make the folder writable, or set FEDQ_DEADLINE_FILE"
+    " to another file; it is tried again with each renewal"
+)
 
 TakeOver = Callable[[int], Awaitable[int]]
 """Brings this cluster into an epoch, or a higher one that it was in already; returns which. After
@@ -55,7 +62,8 @@ class ReplacedError(RuntimeError):
 
 class Heartbeat:
     """Keeps the Lease. `lease` is what is known of it, a new value with every change; `on_change`
-    hears of each. `problem` says why it is not renewed ('' if it is).
+    hears of each. `problem` says why it is not renewed ('' if it is), `note_problem` why guards do
+    not hear of that by the file ('' if they do).
     """
 
     def __init__(
@@ -65,19 +73,27 @@ class Heartbeat:
         holder: str,
         *,
         file: DeadlineFile | None = None,
+        guarded: bool = False,
         clock: Callable[[], float] = boottime,
     ) -> None:
-        """`holder` names this process, and no other ever."""
+        """`holder` names this process, and no other ever. `guarded` is whether guards of nodes go
+        by the file.
+        """
         self._client, self._cluster, self._holder = client, cluster, holder
-        self._file, self._clock = file, clock
+        self._file, self._guarded, self._clock = file, guarded and file is not None, clock
         self._known: Json | None = None
         self._ours = False
         self._failures = 0
         self._assured = 0
         self.lease = file.read(clock()) if file else Lease()
-        self.problem = "the Lease has not been renewed yet"
+        self._noted = self.lease.tenure
+        self.problem, self.note_problem = "the Lease has not been renewed yet", ""
         self.on_change: Callable[[], None] = lambda: None
         self.take_over: TakeOver = _taken
+
+    def tier(self, given: Tier) -> Tier:
+        """How well this cluster keeps `stop` now: guards that hear of no renewal are none."""
+        return Tier.AGENT if self.note_problem else given
 
     async def beat(self, take_over: TakeOver, on_change: Callable[[], None]) -> None:
         """Renew until cancelled; see Beat. Raises ReplacedError."""
@@ -126,10 +142,31 @@ class Heartbeat:
         if not self.lease.in_time(sent, self._clock(), given):
             raise _LateError("the answer to the renewal came too late to extend the lease")
         self._failures = 0
-        self._set(self.lease.renewal(sent, epoch, given, told.of, told.breaks))
+        self._set(self._note(self.lease.renewal(sent, epoch, given, told.of, told.breaks)))
         self.problem = "" if given.lease else "the Lease does not say how long it holds"
-        if self._file is not None:
-            self._file.write(self.lease)
+
+    def _note(self, lease: Lease) -> Lease:
+        """The lease, which is noted for guards. If that fails they go by the one before, and what
+        is started lives under that.
+        """
+        problem = self._file.write(lease) if self._file is not None else ""
+        if problem and problem != self.note_problem:
+            log.error("deadline.not_written", why=problem, hint=_HINT)
+        elif self.note_problem and not problem:
+            log.info("deadline.written_again")
+        self.note_problem = problem
+        if problem and self._guarded:
+            earlier = self._noted.breaks if self._noted is not None else lease.breaks - 1
+            return lease.living_under(earlier)
+        self._noted = lease.tenure
+        return lease
+
+    def _unbroken(self, now: float) -> Tenure | None:
+        """The last renewal that goes on for all who stop what runs: this agent, and guards."""
+        own, noted = self.lease.unbroken(now), self._noted
+        if own is None or not self._guarded:
+            return own
+        return noted if noted is not None and now < noted.deadline else None
 
     def _told(self, lease: Json, sent: float) -> Told:
         """What the manager has to know of the renewals before this one. Raises ApiError if the
@@ -140,7 +177,7 @@ class Heartbeat:
             raise ApiError(
                 "the renewal changes nothing: does the clock of this machine stand still?"
             )
-        before = self.lease.unbroken(sent)
+        before = self._unbroken(sent)
         known = before.mark if before is not None else ""
         breaks = max(read_renewal(lease).breaks, self.lease.breaks)
         return Told(moment, known, breaks if known else breaks + 1)

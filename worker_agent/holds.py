@@ -80,7 +80,8 @@ class Holds:
         if limit != math.inf and (job.epoch < lease.epoch or not lease.holds(now)):
             heapq.heappush(self._alarms, (limit, job.uid))
         if job.held:  # somebody else has started it
-            state.write(job, state.api.unhold)
+            clock = state.settings.clock
+            state.write(job, lambda job: state.api.unhold(job, clock()))
         return False
 
     def _stops(self, job: WorkerJob) -> bool:
@@ -99,7 +100,8 @@ class Holds:
         if job.stage is Stage.RUNNING and lease.must_stop(
             job.policy, job.rerun_after, job.epoch, now
         ):
-            await self._state.api.hold(job, self._why(job, lease, now))
+            why, clock = self._why(job, lease, now), self._state.settings.clock
+            await self._state.api.hold(job, why, clock())
 
     async def _resume(self, job: WorkerJob) -> None:
         """One write at a time: each is made only if the lease holds."""
@@ -112,7 +114,8 @@ class Holds:
         if job.pods.started:
             await self._state.api.forget_start(job)
         else:
-            await self._state.api.resume(job)
+            body, clock = self._state.book.bodies[job.uid], self._state.settings.clock
+            await self._state.api.resume(job, body, clock())
             self._resumed.add(job.uid)
 
     def _why(self, job: WorkerJob, lease: Lease, now: float) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from importlib.metadata import version
 
 import structlog
+from pydantic import ValidationError
 
 from federation.api.names import FEDQ_API
 from federation.api.report_placement import flavors_to_wire, placement_to_wire
+from federation.api.worker_report import WorkerReportStatus
 from federation.core.failover import Tier
 from federation.core.policies import StopPolicy
 from federation.core.quota import quotas_of
@@ -32,6 +35,7 @@ VERSION = version("fedq")
 class Reporter:
     """Writes the report when something changed, at most twice a second. `epoch` is the one that the
     cluster is in, 0 while it is not known: of no lower one is any copy started after it is told.
+    `tier` is how well the cluster keeps `stop` now.
     """
 
     def __init__(
@@ -40,7 +44,7 @@ class Reporter:
         catalog: Catalog,
         agent: Agent,
         cluster: str,
-        tier: Tier = Tier.AGENT,
+        tier: Callable[[], Tier] = lambda: Tier.AGENT,
     ) -> None:
         self._client, self._catalog, self._agent = client, catalog, agent
         self._cluster, self._tier = cluster, tier
@@ -71,6 +75,29 @@ class Reporter:
         self.epoch = max(epoch, self.epoch)
         await self._update()
 
+    async def recall(self) -> None:
+        """Take over what the last report says that cannot be read from anywhere else: whose cards
+        were seen here, though no node may show any now. Until it is known: else Jobs would be
+        started without cards.
+        """
+        while True:
+            try:
+                report = await self._client.get(WORKER_REPORTS, self._cluster)
+            except NotFound:
+                return
+            except ApiError as error:
+                log.warning("report.not_read", why=str(error))
+                await asyncio.sleep(RETRY_S)  # the API server refused; nothing will announce better
+                continue
+            try:
+                status = WorkerReportStatus.model_validate(report.get("status") or {})
+            except ValidationError as error:
+                log.warning("report.not_understood", why=str(error))
+                return  # it is written anew
+            kinds = status.placement.cards if status.placement else ()
+            self._agent.devices.recall([*status.card_vendors, *(card.vendor for card in kinds)])
+            return
+
     def _decided(self) -> None:
         self._ready.set()
         self._changed.set()
@@ -88,6 +115,7 @@ class Reporter:
         flavors = self._catalog.flavors.values()
         told["flavors"] = flavors_to_wire(flavors)
         told["placement"] = None
+        told["cardVendors"] = self._agent.devices.counted()
         if self._counts_cards():
             labels = {key for flavor in flavors for key, _ in flavor.node_labels}
             free = self._agent.devices.free(LONGEST - len(json.dumps(told)), labels)
@@ -108,7 +136,7 @@ class Reporter:
         return {
             "agentVersion": VERSION,
             **({"inventoryEpoch": self.epoch} if self.epoch else {}),  # else what was told stands
-            "tier": self._tier.value,
+            "tier": self._tier().value,
             "countedResourceVersion": str(self._agent.decided_version),
             "localQueues": [
                 {"namespace": q.namespace, "name": q.name, "clusterQueue": q.cluster_queue}

@@ -76,7 +76,7 @@ def start_patch(job: WorkerJob, patch: Json, priority: int, at: str) -> Json:
     if job.eviction is not None:
         notes[Mirror.EVICTED.value] = None
     if job.held:
-        notes[Mirror.HELD.value] = None
+        notes |= {Mirror.HELD.value: None, Mirror.HELD_AT.value: None}
     if job.deciding_until:
         notes[Mirror.DECIDING.value] = None
     return patch

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import structlog
 
+from federation.api.life import moment
 from federation.api.names import Mirror, Pin
 from federation.core.reasons import Reason
 from federation.edge.errors import (
@@ -29,6 +30,8 @@ from federation.edge.resources import Json
 from federation.jobs.eviction_note import Eviction, encode_eviction
 from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.registry import KINDS
+from federation.jobs.offer import time_left
+from federation.jobs.pauses import begins, goes_on
 from worker_agent.facts import WorkerJob
 
 log = structlog.get_logger(__name__)
@@ -160,14 +163,16 @@ class Jobs:
         """Suspend a Job and note why, in one write."""
         notes: dict[str, str | None] = {Mirror.EVICTED.value: encode_eviction(eviction)}
         if job.held:
-            notes[Mirror.HELD.value] = None
+            notes |= job.pauses.ends(moment(eviction.at) or 0.0)
         meta = {"uid": job.uid, "annotations": notes | unreserved(job)}
         await self._stop(job, meta)
         log.info("job.evicted", job=str(job.key), reason=eviction.reason, why=eviction.message)
 
-    async def hold(self, job: WorkerJob, why: str) -> None:
-        """Suspend a copy because the lease ended, and say so, in one write."""
-        meta = {"uid": job.uid, "annotations": {Mirror.HELD.value: why}}
+    async def hold(self, job: WorkerJob, why: str, now: float) -> None:
+        """Suspend a copy because the lease ended, and say so, in one write; `now` is in seconds
+        since the epoch.
+        """
+        meta = {"uid": job.uid, "annotations": begins(why, now)}
         try:
             async with asyncio.timeout(HOLD_S):
                 await self._stop(job, meta)
@@ -175,9 +180,9 @@ class Jobs:
             raise Unreachable(f"the API server did not answer within {HOLD_S:g} s") from None
         log.warning("job.held", job=str(job.key), attempt=job.attempt, why=why)
 
-    async def unhold(self, job: WorkerJob) -> None:
+    async def unhold(self, job: WorkerJob, now: float) -> None:
         """A copy that runs does not say that it stands still."""
-        await self._annotate(job, {Mirror.HELD.value: None})
+        await self._annotate(job, goes_on(job.pauses, now))
 
     async def forget_start(self, job: WorkerJob) -> None:
         """Take away the start time of a copy that is held: while it stands, Kubernetes does not let
@@ -187,10 +192,14 @@ class Jobs:
             job, {"metadata": {"uid": job.uid}, "status": {"startTime": None}}, "status"
         )
 
-    async def resume(self, job: WorkerJob) -> None:
-        """Let a copy that was held go on as it was."""
-        meta = {"uid": job.uid, "annotations": {Mirror.HELD.value: None, **self._lives_under()}}
-        await self._patch(job, {"metadata": meta, "spec": self._suspend(job, suspend=False)})
+    async def resume(self, job: WorkerJob, body: Json, now: float) -> None:
+        """Let a copy that was held go on as it was, with what is left of the time that its `body`
+        gives it: the clock of Kubernetes starts anew.
+        """
+        notes = {**goes_on(job.pauses, now), **self._lives_under()}
+        left = time_left(self._kinds[job.kind], body, job.pauses.stretch)
+        spec = {**left, **self._suspend(job, suspend=False)}
+        await self._patch(job, {"metadata": {"uid": job.uid, "annotations": notes}, "spec": spec})
         log.info("job.resumed", job=str(job.key), attempt=job.attempt)
 
     async def reserve(self, job: WorkerJob, notes: Mapping[str, str | None]) -> None:

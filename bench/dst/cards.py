@@ -95,11 +95,6 @@ class Inventory:
         self.fake.create(NODES, {"metadata": {**meta, "annotations": self._registration(name)}})
         self._status(name, {"allocatable": amounts, "capacity": amounts, **_ready(True)})
 
-    @property
-    def present(self) -> int:
-        """How many nodes the API server shows."""
-        return len(self.fake.objects.data[NODES])
-
     def remove(self, name: str) -> None:
         """A node is taken away."""
         self.away.add(name)

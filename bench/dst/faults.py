@@ -52,6 +52,7 @@ class Faults:
             (1, self.order),
             (1, self.leave),
             (2, self.perish),
+            (2, self.full_disk),
         ]
         if world.shape.racks is not None:
             self.kinds += [(4, self.ill_card), (3, self.lost_node), (3, self.silent_node)]
@@ -123,6 +124,18 @@ class Faults:
         program.down_s = self.rng.uniform(0.5, max(1.0, lasts))
         program.dies_in = self.rng.randint(0, 12)
         return f"{program.host.name} dies after {program.dies_in} more writes"
+
+    def full_disk(self, now: float, lasts: float) -> str:
+        """An agent cannot note its lease: the guard goes by the one that is noted."""
+        name = self._cluster()
+        note = self.world.agents[name].note
+        note.full = True
+
+        def end() -> None:
+            note.full = False
+
+        self._after(lasts, end, f"disk of {name}")
+        return f"disk of {name} is full"
 
     def jump(self, now: float, lasts: float) -> str:
         """Somebody sets a wall clock, and sets it right again."""
@@ -313,6 +326,18 @@ class Faults:
         self._annotate(name, Order.FENCE_CONFIRMED, str(epoch))
         self.world.records.reached["confirmed"] += 1
         self.world.note("people", f"{name} is confirmed dead below epoch {epoch}")
+        self.world.loop.later(20, self._confirm_again, name)
+
+    def _confirm_again(self, name: str) -> None:
+        """An order that was not followed is gone: they read why, and give it as it is right now."""
+        objects = self.world.home.items(MULTIKUEUE_CLUSTERS)
+        notes = [
+            obj["metadata"].get("annotations") or {}
+            for obj in objects
+            if obj["metadata"]["name"] == name
+        ]
+        if not any(Order.FENCE_CONFIRMED.value in found for found in notes):
+            self._confirm(name)
 
     # Nodes and cards
 
@@ -330,13 +355,10 @@ class Faults:
         return f"card {index} of {node} is not healthy"
 
     def lost_node(self, now: float, lasts: float) -> str:
-        """A node is gone, and another one of its name joins later. Never the last one with cards:
-        an agent that starts while there is none takes cards for none of its business, and lets pods
-        go without any (known, and not mended yet).
-        """
+        """A node is gone, and another one of its name joins later."""
         cluster, inventory, node = self._node()
-        if node in inventory.away or inventory.present < 2:
-            return f"{node} is away already, or the last one"
+        if node in inventory.away:
+            return f"{node} is away already"
         cluster.lose_node(node)
         self._after(max(lasts, COLLECTED_S[1] + 1), lambda: inventory.add(node), f"{node} is gone")
         return f"{node} is gone"

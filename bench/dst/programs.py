@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -159,7 +161,8 @@ class AgentProgram(Program):
         holder = f"agent-{name}-{self.lives}"
         file = DeadlineFile(cast(Path, self.note), name, "boot")
         lease = client_of(links["lease"], "home")
-        heartbeat = Heartbeat(lease, name, holder, file=file, clock=clock)
+        guarded = self.tier is Tier.GUARD
+        heartbeat = Heartbeat(lease, name, holder, file=file, guarded=guarded, clock=clock)
         binder = self.cluster.binder
         rules = Settings(clock=self.loop.wall, boottime=clock, binder=binder)
         await run_agent(client_of(links["local"], name), heartbeat, settings, rules)
@@ -170,6 +173,8 @@ class Note:
 
     def __init__(self) -> None:
         self.text: str | None = None
+        self.full = False
+        """Whether its disk is: nothing can be written."""
 
     def read_text(self) -> str:
         """See Path."""
@@ -179,6 +184,8 @@ class Note:
 
     def write_text(self, text: str) -> None:
         """See Path."""
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.text = text
 
 

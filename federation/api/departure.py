@@ -74,7 +74,7 @@ def _left(record: Record, effect: do.Evict, fields: Json, now: str) -> Json:
         life=replace(record.life, evicted=effect.reason),
         evicted_message=effect.message,
     )
-    left = do.Unbind(Reason.PENDING_EVALUATION, effect.message, evicted=True)
+    left = do.Unbind(Reason.PENDING_EVALUATION, effect.message, True, effect.idle_s)
     return dict(unbind_patch(evicted, left, now)["status"])
 
 
@@ -132,7 +132,8 @@ def unbind_patch(record: Record, effect: do.Unbind, now: str) -> Json:
     fields: Json = {}
     if life.admitted:
         past, since = life.accumulated_past_s, life.admitted_at
-        run = accumulated_past(past, since, moment(now) or 0.0, life.evicted)
+        at = moment(now) or 0.0
+        run = accumulated_past(past, since, at, life.evicted, effect.idle_s)
         fields["accumulatedPastExecutionTimeSeconds"] = run or None
     return status_patch(
         record,

@@ -12,6 +12,7 @@ from typing import Any
 from federation.api.epochs import epoch_of, read_epoch
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Lease, Mirror
 from federation.api.renewal import read_renewal
+from federation.core.confirming import Confirm
 from federation.core.failover import PROFILES, Timings
 from federation.core.health import Create, Fence, identity_note
 from federation.core.lease import Cause, LeaseSeen
@@ -46,6 +47,7 @@ def lease_seen(obj: Json) -> LeaseSeen:
         own_since=read_epoch(str(notes.get(Lease.OWN_SINCE.value, ""))),
         known=told.known if current and told.breaks else None,
         breaks=told.breaks if current else 0,
+        confirmed_below=read_epoch(str(notes.get(Lease.CONFIRMED_BELOW.value, ""))),
     )
 
 
@@ -84,11 +86,19 @@ def fenced(obj: Json, fence: Fence, now: str) -> Json:
         Lease.FENCE_CAUSE.value: fence.cause.value,
         Lease.FENCED_VERSION.value: str(fence.version),
     }
+    if fence.cause is Cause.CONFIRMED:
+        notes[Lease.CONFIRMED_BELOW.value] = str(fence.epoch)
     if fence.identity:
         notes |= _identity(fence.identity, fence.epoch)
     spec = {"holderIdentity": FENCED, "leaseTransitions": fence.epoch}
     meta = {"resourceVersion": str(fence.version)}
     return _changed(obj, notes, spec, meta)
+
+
+def confirmed(obj: Json, confirm: Confirm) -> Json:
+    """The Lease to put in the place of `obj`; the write loses if that changed meanwhile."""
+    notes = {Lease.CONFIRMED_BELOW.value: str(confirm.epoch)}
+    return _changed(obj, notes, {}, {"resourceVersion": str(confirm.version)})
 
 
 def configured(

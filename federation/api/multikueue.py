@@ -100,6 +100,8 @@ class ClusterStanding(WireModel):
     """Why it stands like this."""
     brake: str = ""
     """Why no cluster is given up at present, and no job runs again elsewhere."""
+    order: str = ""
+    """Why the last order that was to confirm a fence was not followed."""
 
 
 class MultiKueueClusterStatus(WireModel):

@@ -108,6 +108,13 @@ class Mirror(StrEnum):
     """On a copy, by the agent: it stands still because the lease ended, and why. Not an eviction:
     it goes on with the same attempt when a renewal succeeds, or when it is adopted in a new epoch
     (the manager raises EPOCH on it)."""
+    HELD_AT = "fedq.io/held-at"
+    """Beside HELD, since when: by the clock of the agent, as the two below."""
+    HELD_SECONDS = "fedq.io/held-seconds"
+    """On a copy, by the agent: for how long it was held before, in this attempt. That time does not
+    count for any limit of time."""
+    RESUMED_AT = "fedq.io/resumed-at"
+    """On a copy, by the agent: when it went on last after it was held."""
     BREAKS = "fedq.io/breaks"
     """On a copy, by the agent: how often the lease of its cluster may have ended before it was
     started, or went on (Lease.RENEWAL)."""
@@ -122,6 +129,8 @@ class Mirror(StrEnum):
     LIVE = "fedq.io/live"
     """On a copy: a hash of those fields of its spec that follow edits while it runs, as they were
     written last."""
+    JOB = "fedq.io/job"
+    """On the Workload that is offered to plain Kueue: the name of the Job that is to follow."""
     RUNS = "fedq.io/runs"
     """On an object of the management cluster that stays suspended there for good, as the
     controllers of its kind heed no managedBy: it runs on a worker."""
@@ -147,6 +156,8 @@ class Lease(StrEnum):
     """UID of the namespace kube-system of the physical cluster that the epoch is of."""
     OWN_SINCE = "fedq.io/own-since-epoch"
     """The first epoch of that physical cluster: lower ones are of another one of the same name."""
+    CONFIRMED_BELOW = "fedq.io/confirmed-below"
+    """Somebody made sure that nothing runs of what was bound in an epoch below this one."""
     RENEWAL = "fedq.io/renewal"
     """What the agent knows as it renews (JSON, see `federation.api.renewal`)."""
     LOWERED_FROM = "fedq.io/lowered-from"
@@ -218,6 +229,8 @@ class Trait(StrEnum):
 
     COST_PER_HOUR = "fedq.io/cost-per-hour"
     """`flavor=price` or `flavor/resource=price`, comma-separated."""
+    AGENT = "fedq.io/agent"
+    """`none`: plain Kueue runs it, without our agent."""
 
 
 class Controller(StrEnum):
@@ -294,4 +307,5 @@ class ActiveReason(StrEnum):
     NO_WORKER_REPORT = "NoWorkerReport"
     UNREADABLE_WORKER_REPORT = "UnreadableWorkerReport"
     AGENT_SILENT = "AgentSilent"
+    AGENT_PRESENT = "AgentPresent"
     RESERVED_NAME = "ReservedName"

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.epochs import read_epoch
-from federation.api.names import Order
+from federation.api.names import Order, Trait
 
+NO_AGENT = "none"
 GRACEFUL = "graceful"
 NOW = "now"
 
@@ -20,11 +21,13 @@ NOW = "now"
 @dataclass(frozen=True, slots=True)
 class ClusterOrders:
     """Orders about one cluster. `cordon` says why it gets no new work ('' if it does); `drain` is
-    '', `graceful` or `now`; all epochs below `confirmed_below` are confirmed dead (0: none).
+    '', `graceful` or `now`; `confirms` is whether a fence is confirmed: all that was bound in
+    epochs below `confirmed_below` is dead (0: it names none).
     """
 
     cordon: str = ""
     drain: str = ""
+    confirms: bool = False
     confirmed_below: int = 0
 
 
@@ -42,8 +45,17 @@ def cluster_orders(obj: Mapping[str, Any]) -> ClusterOrders:
     cordon = notes.get(Order.CORDON.value, "")
     if Order.CORDON.value in notes or drain:
         cordon = cordon or "cordoned"
-    confirmed = read_epoch(notes.get(Order.FENCE_CONFIRMED.value, ""))
-    return ClusterOrders(cordon, drain if drain in (GRACEFUL, NOW) else "", confirmed)
+    drain = drain if drain in (GRACEFUL, NOW) else ""
+    key = Order.FENCE_CONFIRMED.value
+    return ClusterOrders(cordon, drain, key in notes, read_epoch(notes.get(key, "")))
+
+
+def without_agent(obj: Mapping[str, Any]) -> bool:
+    """Whether a MultiKueueCluster is run by plain Kueue. That is said, and never guessed: an agent
+    that has yet to start looks the same.
+    """
+    notes = obj["metadata"].get("annotations") or {}
+    return bool(notes.get(Trait.AGENT.value) == NO_AGENT)
 
 
 def move_target(obj: Mapping[str, Any]) -> str:

@@ -141,11 +141,17 @@ def with_own(
 
 
 def admit_patch(
-    record: Record, cluster: str, own_check: str, pods_ready: bool | None, now: str
+    record: Record,
+    cluster: str,
+    own_check: str,
+    pods_ready: bool | None,
+    now: str,
+    held_s: int = 0,
 ) -> Json:
     """The cluster runs it, so the check that the manager decides itself is Ready.
 
-    `pods_ready` is None where nobody waits for them.
+    `pods_ready` is None where nobody waits for them. If its copy was held for `held_s` seconds
+    before, these count here as past: they are taken off again with all that it was held.
     """
     changes = [
         condition(
@@ -161,12 +167,14 @@ def admit_patch(
     names = {check.name for check in record.life.checks} | ({own_check} - {""})
     states = synced(record.life.checks, sorted(names), moment(now) or 0.0)
     states = with_own(states, own_check, CheckState.READY, said, now)
+    past = record.life.accumulated_past_s + held_s
     return status_patch(
         record,
         conditions=with_conditions(record.status, changes, now),
         admissionChecks=write_checks(record.status.get("admissionChecks") or (), states) or None,
         clusterName=cluster,
         nominatedClusterNames=None,
+        **({"accumulatedPastExecutionTimeSeconds": past} if held_s else {}),
     )
 
 

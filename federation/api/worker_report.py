@@ -155,6 +155,9 @@ class WorkerReportStatus(WireModel):
         list[ReportedClusterQueue], Field(json_schema_extra=list_map("name"))
     ] = Field(default_factory=list)
     flavors: list[ReportedFlavor] = Field(default_factory=list)
+    card_vendors: list[str] = Field(default_factory=list, max_length=64)
+    """Whose cards are given out one by one here: of vendors that nodes have ever shown cards of, or
+    of whose cards a queue counts shares. Others are taken by quota alone."""
     placement: ReportedPlacement | None = None
     """Absent while nodes and their cards are not read: then only quota says what fits."""
 

@@ -14,15 +14,18 @@ _MOST = 2**31 - 1
 """Counters are int32 on the wire."""
 
 
-def accumulated_past(past_s: int, admitted_at: float | None, now: float, evicted: str) -> int:
-    """Seconds of execution counted so far, at the moment Admitted turns False.
+def accumulated_past(
+    past_s: int, admitted_at: float | None, now: float, evicted: str, idle_s: float = 0.0
+) -> int:
+    """Seconds of execution counted so far, at the moment Admitted turns False. It stood still for
+    `idle_s` of them.
 
     `evicted` is the reason of Evicted. A workload that was deactivated because its time was over
     starts with a new clock if people activate it again. A clock that went back counts nothing.
     """
     if evicted == deactivated_due_to(Reason.MAXIMUM_EXECUTION_TIME_EXCEEDED):
         return 0
-    run = 0 if admitted_at is None else max(int(now - admitted_at), 0)
+    run = 0 if admitted_at is None else max(int(now - admitted_at - idle_s), 0)
     return min(max(past_s, 0) + run, _MOST)
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from federation.core import doubt, edits, elastic, loss, moving, pod_note, returning, transit
 from federation.core import effects as do
+from federation.core.execution import stood_still
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
 from federation.core.stay import (
@@ -57,7 +58,7 @@ def plan_bound(
     copy = state.remote
     if copy is not None and copy.finished:
         if doubt.doubted(state, copy):
-            return _failed_by_loss(state, local, record, copy, rules)
+            return _failed_by_loss(state, local, record, copy, now, rules)
         return _finish(state, local, record, copy, now, rules)
     if _wish(state, local, record, copy):
         return state, (do.SetActive(False),)
@@ -86,6 +87,8 @@ def plan_bound(
         return _suspended(state, record, copy, now, leaves=leaves)
     if not leaves and checks_differ(state, record):
         return state, (do.SyncChecks(),)
+    if copy.held and not record.admitted:  # it counts as admitted from when it goes on
+        return state, ()
     if not record.admitted and local.suspended and transit.shows_run(local, record):
         return state, transit.take_back(local)  # else its suspension would look like a wish
     state, effects = _running(state, local, record, copy, now, rules)
@@ -116,25 +119,33 @@ def _suspended(
         return _remove(state, copy)
     if checks_differ(state, record):
         return state, (do.SyncChecks(),)
+    if copy.granted and checked(state, record):
+        return _offer(state, record)  # what was offered first was the Workload
     return _await_answer(state, copy, now)
 
 
 def _give_up(state: JobState, local: LocalJob, record: Record, judged: Judgement) -> Plan:
     """It leaves without its copy: that is removed when the cluster can be reached."""
     if not record.life.evicted:
-        return state, (loss.eviction(state, local, record),)
+        return state, (loss.eviction(state, local, record, judged.idle_s),)
     return _unbind(state, local, record, judged)
 
 
 def _failed_by_loss(
-    state: JobState, local: LocalJob, record: Record, copy: RemoteJob, rules: LifeRules
+    state: JobState,
+    local: LocalJob,
+    record: Record,
+    copy: RemoteJob,
+    now: float,
+    rules: LifeRules,
 ) -> Plan:
     """Its failure is no result: nothing of it is shown, and it runs again when it may."""
     if not doubt.leaves(state, record, copy, rules.timings):
         return state, ()
+    idle_s = stood_still(state, record, now, rules.timings)
     if not record.life.evicted:
-        return state, (doubt.eviction(local, record, copy),)
-    return _unbind(state, local, record, Judgement())
+        return state, (doubt.eviction(local, record, copy, idle_s),)
+    return _unbind(state, local, record, Judgement(idle_s=idle_s))
 
 
 def _remove(state: JobState, copy: RemoteJob) -> Plan:
@@ -274,7 +285,7 @@ def _unbind(state: JobState, local: LocalJob, record: Record, judged: Judgement)
     if not passing and (not local.suspended or local.started):
         effects += transit.take_back(local)
     reason, message = _unbind_reason(state, record, judged)
-    effects.append(do.Unbind(reason, message, evicted=evicted))
+    effects.append(do.Unbind(reason, message, evicted=evicted, idle_s=judged.idle_s))
     return state, tuple(effects)
 
 

@@ -53,6 +53,10 @@ class Life:
     pods_ready_changed_at: float | None = None
     max_execution_s: int | None = None
     accumulated_past_s: int = 0
+    idle_s: float = 0.0
+    """For how long it stood still since it was admitted: that is no execution."""
+    unsure: bool = False
+    """Whether it stands still, or may: its time is not over before that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +243,8 @@ def _unready(life: Life, rules: PodsReady, cause: str, now: float, random: float
 
 def _execution_over_at(life: Life) -> float | None:
     """When its time is up; None also while it stops for a deactivation: one is enough."""
-    if not life.admitted or _deactivated(life.evicted):
+    if not life.admitted or life.unsure or _deactivated(life.evicted):
         return None
     if life.max_execution_s is None or life.admitted_at is None:
         return None
-    return life.admitted_at + life.max_execution_s - life.accumulated_past_s
+    return life.admitted_at + life.max_execution_s - life.accumulated_past_s + life.idle_s

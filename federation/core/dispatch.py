@@ -78,6 +78,8 @@ class ClusterView:
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
     room: int | None = None
     traits: ClusterTraits = NO_TRAITS
+    plain: bool = False
+    """Whether plain Kueue runs it, without an agent (`federation.core.plain_kueue`)."""
     kinds: Collection[str] | None = None
     coming: bool = False
 
@@ -145,12 +147,12 @@ def choose(
 ) -> Choice | NoCluster:
     """The cluster with the best rank; ties by name.
 
-    First those that the workload prefers, in its order. Then, without cards: by the terms of the
-    score, then that which keeps the largest share of its quota free. With cards: where nothing
-    is borrowed, by the terms, then where the placement of the whole gang scores best (least
-    fragmentation added); clusters that do not tell of their cards, or count none of the kind, come
-    after those that do, by share. A workload whose copy runs somewhere stays there, and needs no
-    room; one that is to be moved goes nowhere else.
+    First those that the workload prefers, in its order, then those with an agent. Then, without
+    cards: by the terms of the score, then that which keeps the largest share of its quota free.
+    With cards: where nothing is borrowed, by the terms, then where the placement of the whole gang
+    scores best (least fragmentation added); clusters that do not tell of their cards, or count none
+    of the kind, come after those that do, by share. A workload whose copy runs somewhere stays
+    there, and needs no room; one that is to be moved goes nowhere else.
     """
     reasons: dict[str, str] = {}
     found: list[tuple[ClusterView, Choice]] = []
@@ -165,6 +167,9 @@ def choose(
             continue
         if not item.only and (said := excluded(item.rules, name, clusters[name].traits.labels)):
             reasons[name] = said
+            continue
+        if clusters[name].plain and item.agent_only:
+            reasons[name] = item.agent_only
             continue
         if not (clusters[name].problem or clusters[name].serves(item)):
             reasons[name] = f"it does not serve {item.kind}: the CRD is missing there"
@@ -192,7 +197,7 @@ def _stay(item: Pending, clusters: Mapping[str, ClusterView]) -> Choice | None:
 
 _QUOTAS = standard(VENDORS)
 
-_Rank = tuple[int, bool, float, bool, float]
+_Rank = tuple[int, bool, bool, float, bool, float]
 
 
 def _best(
@@ -209,10 +214,11 @@ def _rank(item: Pending, cluster: ClusterView, choice: Choice, score: float) -> 
     """Lower is better."""
     share, wish = _share_left(cluster, choice), preference(item.rules, cluster.name)
     if all(pods.cards is None for pods in item.pod_sets):
-        return wish, False, score, False, -share
+        return wish, cluster.plain, False, score, False, -share
+    borrows = _borrows(cluster, choice)
     if not choice.gang:
-        return wish, _borrows(cluster, choice), score, True, -share
-    return wish, _borrows(cluster, choice), score, False, score_of(choice.places)
+        return wish, cluster.plain, borrows, score, True, -share
+    return wish, cluster.plain, borrows, score, False, score_of(choice.places)
 
 
 def _borrows(cluster: ClusterView, choice: Choice) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from federation.core import effects as do
 from federation.core import transit
-from federation.core.facts import JobState, LocalJob, Record, RemoteJob
+from federation.core.facts import Binding, JobState, LocalJob, Record, RemoteJob
 from federation.core.failover import OnDisconnect, Standing, Timings
 from federation.core.holding import ANSWERED
 from federation.core.loss import given_up, standing_of
@@ -39,7 +39,7 @@ def mark(state: JobState, timings: Timings) -> JobState:
     return replace(state, remotes={**state.remotes, **marked}) if marked else state
 
 
-def _stops(copy: RemoteJob) -> bool:
+def stops(copy: Binding | RemoteJob) -> bool:
     """Whether it may be killed because no renewal came."""
     limited = copy.policy is OnDisconnect.KEEP and copy.rerun_after is not None
     return limited or copy.policy is OnDisconnect.STOP
@@ -47,7 +47,7 @@ def _stops(copy: RemoteJob) -> bool:
 
 def _ends_with_lease(copy: RemoteJob, standing: Standing, timings: Timings) -> bool:
     """Whether what runs there may have been killed by now because no renewal came."""
-    if not _stops(copy):
+    if not stops(copy):
         return False
     over = standing.lapsed
     if copy.policy is OnDisconnect.KEEP and copy.rerun_after is not None:
@@ -56,6 +56,15 @@ def _ends_with_lease(copy: RemoteJob, standing: Standing, timings: Timings) -> b
     if copy.breaks and standing.breaks:
         return over or copy.breaks < standing.breaks
     return over or (standing.lately and copy.policy is OnDisconnect.STOP)
+
+
+def may_stand_still(state: JobState, copy: RemoteJob, timings: Timings) -> bool:
+    """Whether a copy that has not ended may have been stopped, for all that is known. One that was
+    listed by a manager that has just started was not, as long as that can see it.
+    """
+    standing = standing_of(state, copy.cluster)
+    unknown = _maybe(state, copy) and not standing.reachable
+    return unknown or _ends_with_lease(copy, standing, timings)
 
 
 def _survives(copy: RemoteJob, standing: Standing) -> bool:
@@ -90,7 +99,7 @@ def _certainly(state: JobState, copy: RemoteJob) -> bool:
 
 
 def _maybe(state: JobState, copy: RemoteJob) -> bool:
-    return _stops(copy) and standing_of(state, copy.cluster).unheard
+    return stops(copy) and standing_of(state, copy.cluster).unheard
 
 
 def leaves(state: JobState, record: Record, copy: RemoteJob, timings: Timings) -> bool:
@@ -104,12 +113,13 @@ def leaves(state: JobState, record: Record, copy: RemoteJob, timings: Timings) -
     return standing.well and not pods and not undecided(state, copy)
 
 
-def eviction(local: LocalJob, record: Record, copy: RemoteJob) -> do.Evict:
-    """Leaving, as from a cluster that is lost: what people are told."""
+def eviction(local: LocalJob, record: Record, copy: RemoteJob, idle_s: float = 0.0) -> do.Evict:
+    """Leaving, as from a cluster that is lost: what people are told; `idle_s` as in `loss`."""
     text = (
         f"attempt {copy.attempt} on cluster {copy.cluster} failed when the lease of that cluster"
         " was ending or over, which kills what runs there: its failure does not count, the job"
         " runs again"
     )
     at_once = transit.at_once(local)
-    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue, unbind=at_once)
+    idle = idle_s if at_once else 0.0
+    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue, at_once, idle)

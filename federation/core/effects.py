@@ -212,12 +212,13 @@ class Unbind:
     """Record that the job has left its cluster and its quota is free.
 
     `reason` and `message` say why it waits now. `evicted` ends an eviction; else it was never
-    admitted.
+    admitted. It stood still for `idle_s` seconds of its admission, which do not count as execution.
     """
 
     reason: str
     message: str
     evicted: bool
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ class Evict:
 
     `cause` is what is behind the reason; of Preempted it is the reason of that condition.
     `requeue` is what requeueState becomes. With `unbind` there is nothing to wait for: the same
-    write ends the binding.
+    write ends the binding, `idle_s` as in Unbind.
     """
 
     reason: str
@@ -241,6 +242,7 @@ class Evict:
     cause: str
     requeue: RequeueState
     unbind: bool = False
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ def offered_to(state: JobState) -> str:
 def answered(copy: RemoteJob) -> bool:
     """Whether its cluster has said something to an offer: yes, no, or that it is deciding."""
     said = copy.refused or copy.deciding_until or copy.held or copy.evicted is not None
+    said = said or copy.granted
     return bool(said) or not copy.suspended or bool(copy.finished)
 
 

@@ -189,9 +189,11 @@ class RemoteJob:
     any more, by pod set. `gone` marks a copy that was there and is deleted. `epoch` is the one that
     it was offered or adopted in, `policy` and `rerun_after` are those of its binding; `held` says
     why it stands still though it was not evicted: the agent's lease ended ('' if it does not).
+    `held_s` is for how long it did before, `ran_s` for how long it had run in all when it was held
+    or failed (seconds; None while it runs, and if that is not known).
     `doubtful` marks a failure that became known while the lease of its cluster may have ended.
     `breaks` is how often that had been when it was started, or was seen to run last (0: that is not
-    known).
+    known). `granted` is that plain Kueue has admitted its Workload, and the job has yet to follow.
     """
 
     cluster: str
@@ -211,6 +213,8 @@ class RemoteJob:
     gone: bool = False
     epoch: int = 0
     held: str = ""
+    held_s: int = 0
+    ran_s: int | None = None
     policy: OnDisconnect = OnDisconnect.STOP
     rerun_after: float | None = None
     doubtful: bool = False
@@ -228,6 +232,7 @@ class RemoteJob:
     """Whether pods may be there though it is suspended, where the status of a Job would not say."""
     ending: str = ""
     """What it says of its end, where the status of a Job would not."""
+    granted: bool = False
 
     @property
     def running(self) -> bool:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from federation.core.confirming import Confirm, Ordered, Settled, answer
 from federation.core.failover import Standing, Timings
 from federation.core.lease import Cause, LeaseSeen, Watch
 
@@ -46,8 +47,9 @@ class Facts:
     the highest epoch in which a job is bound there (0: none is). `unusable` says why the manager
     cannot work with it (its API server, the kubeconfig, the report; '' if it can), `listed` whether
     the copies there have been listed, `inventory_epoch` for which epoch its agent reports all it
-    has. `confirmed_below` is an order: all that was bound below it is dead. `identity` is that of
-    the physical cluster which answers under the name ('': not known).
+    has. `order` is one that confirms a fence. `identity` is that of the physical cluster which
+    answers under the name ('': not known). `contact` is whether its API server answers, as far as
+    the manager could ask it: all that is known of one without an agent.
     """
 
     missing_since: float | None = None
@@ -55,8 +57,9 @@ class Facts:
     unusable: str = ""
     listed: bool = True
     inventory_epoch: int = 0
-    confirmed_below: int = 0
+    order: Ordered | None = None
     identity: str = ""
+    contact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Fence:
     identity: str = ""
 
 
-Action = Create | Fence
+Action = Create | Fence | Confirm
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How a cluster stands. `cause` says why in a sentence, `since` is from when on; '' and None
-    where there is nothing to say.
+    where there is nothing to say. `order` says what becomes of an order that confirms a fence, if
+    it does not stay as it is.
     """
 
     phase: Phase
@@ -102,6 +106,7 @@ class Verdict:
     since: float | None = None
     next: Step | None = None
     action: Action | None = None
+    order: Settled | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +188,14 @@ def judge(
     elif seen is not None and replaced(seen, facts.identity) and not seen.fenced:
         fence = Fence(floor + 1, Cause.REPLACED, seen.version, facts.identity)
         draft = replace(draft, action=fence)
+    order = answer(facts.order, watch, silent=draft.phase is Phase.SUSPECT)
+    if isinstance(order, Confirm) and draft.action is None:
+        draft = replace(draft, action=order)
     standing = _standing(name, watch, facts, now, draft.phase, now >= held.free_at(timings))
     standing = _with_lapses(standing, watch, now, timings)
-    return Verdict(draft.phase, standing, draft.cause, draft.since, draft.next, draft.action)
+    settled = order if isinstance(order, Settled) else None
+    next_, action = draft.next, draft.action
+    return Verdict(draft.phase, standing, draft.cause, draft.since, next_, action, settled)
 
 
 def _with_lapses(standing: Standing, watch: Watch, now: float, timings: Timings) -> Standing:
@@ -270,7 +280,7 @@ def _suspect(watch: Watch, facts: Facts, now: float, timings: Timings, held: Bra
     assert seen is not None
     fence = Step("it is fenced", watch.counted_from + watch.fence_s(timings))
     cause, step = Cause.SILENT, _unless(held, fence, timings)
-    if facts.confirmed_below == seen.epoch + 1:  # an order stands above the brake
+    if facts.order == Ordered(seen.epoch + 1, fresh=True):  # an order stands above the brake
         cause, step = Cause.CONFIRMED, Step("it is fenced", now)
     action = Fence(max(watch.highest, facts.bound) + 1, cause, seen.version)
     return _Draft(
@@ -321,6 +331,7 @@ def _standing(
     away = away or phase is Phase.LOST  # that was decided when the brake was free
     silent = max(watch.silent(now), now - watch.over_at) if left else watch.silent(now)
     own_since = watch.seen.own_since if watch.seen is not None else 0
+    confirmed = watch.seen.confirmed_below if watch.seen is not None else 0
     return Standing(
         name,
         epoch,
@@ -329,8 +340,8 @@ def _standing(
         silent=silent if away else 0.0,
         fenced_below=epoch,
         stopped_below=watch.stopped_below,
-        # An order about epochs to come is nonsense: it must not be one when they have come.
-        confirmed_below=facts.confirmed_below if facts.confirmed_below <= epoch else 0,
+        # Of epochs to come nothing can be said: it must not hold when they have come.
+        confirmed_below=confirmed if confirmed <= epoch else 0,
         own_since=own_since,
         since_replaced=max(0.0, now - watch.over_at) if own_since else 0.0,
     )

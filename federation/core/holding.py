@@ -101,6 +101,11 @@ class Lease:
         tenure = Tenure(epoch, sent, sent + given.lease, mark, breaks)
         return Lease(epoch, tenure, before, max(self.seen, epoch), failed=False, terms=given)
 
+    def living_under(self, breaks: int) -> Lease:
+        """What is started now lives under an earlier lease: guards have not heard of this one."""
+        assert self.tenure is not None
+        return replace(self, tenure=replace(self.tenure, breaks=breaks))
+
     def fenced(self, epoch: int) -> Lease:
         """The Lease is in a higher epoch: the deadline stays that of the last renewal."""
         return replace(self, seen=max(self.seen, epoch))
@@ -118,7 +123,9 @@ class Lease:
 
     @property
     def breaks(self) -> int:
-        """How often the lease may have ended so far; 0 if that is not known."""
+        """How often the lease may have ended by which what is started now lives; 0 if that is not
+        known.
+        """
         return self.tenure.breaks if self.tenure else 0
 
     def unbroken(self, now: float) -> Tenure | None:

@@ -44,7 +44,7 @@ class LeaseSeen:
     ('': not known), `own_since` the first epoch of it (0: all are, as far as is known). `known` is
     the renewTime of the last renewal that the agent knew of as it made this one ('': none that
     still held, None: it does not tell), `breaks` how often its lease may have ended by then (0: it
-    does not tell).
+    does not tell). All that was bound below the epoch `confirmed_below` was confirmed to be dead.
     """
 
     version: int
@@ -62,6 +62,7 @@ class LeaseSeen:
     own_since: int = 0
     known: str | None = None
     breaks: int = 0
+    confirmed_below: int = 0
 
     @property
     def held(self) -> bool:
@@ -139,8 +140,12 @@ class Watch:
         return self.renewed_at is not None and self.unrenewed(now) >= self.lapse_s(timings)
 
     def lately(self, timings: Timings) -> bool:
-        """Whether it had until a while ago: what that did has yet to be heard of."""
-        return self.renewed_at is not None and self.renewed_at - self.lapsed_at < timings.recover
+        """Whether it had until a while ago: what that did has yet to be heard of. What is told to
+        end may take K for it.
+        """
+        if self.renewed_at is None:
+            return False
+        return self.renewed_at - self.lapsed_at < max(timings.recover, self.kill_s(timings))
 
     def lease_s(self, timings: Timings) -> float:
         """L_W of the last renewal, or the configured one if that is longer."""
@@ -157,8 +162,12 @@ class Watch:
 
     def gone_s(self, timings: Timings) -> float:
         """When all is stopped, in seconds after the last renewal: L_M, or the bound if longer."""
-        kill = max(timings.kill, self.seen.kill if self.seen else 0.0)
-        return max(timings.rerun, replace(timings, kill=kill).bound(self.lease_s(timings)))
+        timed = replace(timings, kill=self.kill_s(timings))
+        return max(timings.rerun, timed.bound(self.lease_s(timings)))
+
+    def kill_s(self, timings: Timings) -> float:
+        """K as it is told on the Lease, or the configured one if that is longer."""
+        return max(timings.kill, self.seen.kill if self.seen else 0.0)
 
     def silent(self, now: float) -> float:
         """For how long no renewal was seen."""

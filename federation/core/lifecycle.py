@@ -171,7 +171,9 @@ def _pods_seen(state: JobState, attempt: int, text: str, now: float) -> JobState
 
 
 def _queue_view(local: LocalJob) -> object:
-    return (local.queue, local.priority_class, local.pod_sets, local.wishes.placement)
+    wishes = local.wishes
+    about = (wishes.placement, wishes.policy, wishes.rerun_after is None)
+    return (local.queue, local.priority_class, local.pod_sets, *about)
 
 
 def _record_seen(state: JobState, record: Record | None, now: float) -> JobState:
@@ -201,7 +203,9 @@ def _record_seen(state: JobState, record: Record | None, now: float) -> JobState
 
 
 def _remember(state: JobState, left: Record, record: Record | None, now: float) -> JobState:
-    """A cluster that evicted the job by itself, or gave no answer, is not asked again at once."""
+    """A cluster that evicted the job by itself, or gave no answer, is not asked again at once; nor
+    is one where it was killed for its lease.
+    """
     reason = Reason.EVICTED_ON_WORKER_CLUSTER
     if left.binding is None:
         return state
@@ -210,6 +214,10 @@ def _remember(state: JobState, left: Record, record: Record | None, now: float) 
     reason = Reason.WITHDRAWN_FROM_WORKER_CLUSTER
     if record is not None and record.reason == reason:
         return _refuse(state, left.binding.cluster, reason, "it gave no answer", now)
+    copy = state.remotes.get(left.binding.cluster)
+    if copy is not None and copy.attempt == left.attempt and doubt.doubted(state, copy):
+        text = f"attempt {copy.attempt} failed there as its lease was ending or over"
+        return _refuse(state, copy.cluster, Reason.CLUSTER_LOST, text, now)
     return state
 
 

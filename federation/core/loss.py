@@ -34,9 +34,11 @@ def given_up(state: JobState, record: Record, timings: Timings) -> bool:
         return False
     if evicted == Reason.CLUSTER_LOST:
         return True
-    if evicted in _STARTS_FIRST and bound.policy is OnDisconnect.DUPLICATE_OK:
+    standing = standing_of(state, bound.cluster)
+    twice = bound.policy is OnDisconnect.DUPLICATE_OK and not standing.plain  # asked for, there
+    if evicted in _STARTS_FIRST and twice:
         return True
-    return may_rerun(bound, standing_of(state, bound.cluster), timings)
+    return may_rerun(bound, standing, timings)
 
 
 def may_rerun(bound: Binding | RemoteJob, standing: Standing, timings: Timings) -> bool:
@@ -84,8 +86,10 @@ def waits_for_time(state: JobState) -> bool:
     return state.bound is not None and state.bound.rerun_after is not None
 
 
-def eviction(state: JobState, local: LocalJob, record: Record) -> do.Evict:
-    """Leaving a lost cluster, in one write where that is enough, else phase one of it."""
+def eviction(state: JobState, local: LocalJob, record: Record, idle_s: float = 0.0) -> do.Evict:
+    """Leaving a lost cluster, in one write where that is enough, else phase one of it. It stood
+    still there for `idle_s` seconds.
+    """
     bound = record.binding
     assert bound is not None
     standing = standing_of(state, bound.cluster)
@@ -94,7 +98,8 @@ def eviction(state: JobState, local: LocalJob, record: Record) -> do.Evict:
         f" {standing.silent:.0f} s; policy {bound.policy}: {_why(bound, standing)}"
     )
     at_once = transit.at_once(local)
-    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue, unbind=at_once)
+    idle = idle_s if at_once else 0.0
+    return do.Evict(Reason.CLUSTER_LOST, text, "", record.life.requeue, at_once, idle)
 
 
 def _why(bound: Binding, standing: Standing) -> str:

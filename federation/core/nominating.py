@@ -49,7 +49,12 @@ def next_nominees(
     """The next round for a workload that no nominee takes now; `views` are of all clusters of its
     queue, in order.
     """
-    order = [n for n, view in views.items() if not excluded(item.rules, n, view.traits.labels)]
+    order = [
+        name
+        for name, view in views.items()
+        if not excluded(item.rules, name, view.traits.labels)
+        and not (view.plain and item.agent_only)
+    ]
     usable = {name for name in order if views[name].coming or not views[name].problem}
     hopeless = {
         name

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from federation.core import effects as do
+from federation.core import execution
 from federation.core.backoff import spread
 from federation.core.checks import CheckState, standing, synced
 from federation.core.controls import Deactivate, Evict, Life, Readmit, Release, Why, control
@@ -46,12 +47,13 @@ class LifeRules:
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What the rules want: effects at once, or to give back a reservation that is not used, or to
-    look again at `wake_at`.
+    look again at `wake_at`. `idle_s` is for how long it stood still in its admission.
     """
 
     effects: tuple[do.Effect, ...] = ()
     release: Why | None = None
     wake_at: float | None = None
+    idle_s: float = 0.0
 
 
 def judge(
@@ -64,7 +66,9 @@ def judge(
     unready = _unready(state, record, rules)
     if unready:
         return Judgement(unready)
-    life = life_of(state, record)
+    idle_s = execution.stood_still(state, record, now, rules.timings)
+    unsure = execution.unsure(state, record, rules.timings)
+    life = replace(life_of(state, record), idle_s=idle_s, unsure=unsure)
     random = spread(local.uid, life.requeue.count)
     match control(life, rules.pods_ready, now, random):
         case Evict(reason, message, requeue, cause):
@@ -78,7 +82,7 @@ def judge(
             return Judgement((do.Readmit(reason, message),))
         case nothing:
             gone = _not_nominated(state, record, rules)
-            return Judgement(release=gone, wake_at=nothing.wake_at)
+            return Judgement(release=gone, wake_at=nothing.wake_at, idle_s=idle_s)
 
 
 def _not_nominated(state: JobState, record: Record, rules: LifeRules) -> Why | None:

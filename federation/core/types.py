@@ -247,6 +247,7 @@ class Pending:
     the cluster that it is to run on by order, `stays` one where a copy of it runs that may go on
     ('' without). `rules` say where it may run, `nominees` are the clusters nominated for it. `kind`
     is that of the job, Kind.version.group; '' for a batch/v1 Job, which every cluster serves.
+    `agent_only` says why it runs only where an agent is, and not on plain Kueue ('' if it may).
     """
 
     uid: str
@@ -267,6 +268,7 @@ class Pending:
     rules: PlacementRules = NO_RULES
     nominees: tuple[str, ...] = ()
     kind: str = ""
+    agent_only: str = ""
     growth: Growth | None = None
     """Set if these are pods beside those that run: it has a UID of its own then."""
 

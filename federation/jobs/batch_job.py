@@ -34,6 +34,7 @@ from federation.jobs.mirror import (
     mirrored_priority,
     without_controller_labels,
 )
+from federation.jobs.pauses import read_pauses
 from federation.jobs.pods import PodDefaults, pod_set
 
 __all__ = ["decode_admission", "encode_admission"]
@@ -194,6 +195,7 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
     annotations, wishes = meta.get("annotations") or {}, read_wishes(job)
     refusal = annotations.get(Mirror.REFUSED.value, "")
     reason, _, message = refusal.partition(": ")
+    pauses = read_pauses(annotations)
     return RemoteJob(
         cluster=cluster,
         key=ObjectKey(meta["namespace"], meta["name"]),
@@ -212,6 +214,8 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         gone=gone,
         epoch=mirrored_epoch(job),
         held=annotations.get(Mirror.HELD.value, ""),
+        held_s=pauses.seconds,
+        ran_s=pauses.ran(_failed_at(status)),
         policy=wishes.policy or OnDisconnect.STOP,
         rerun_after=wishes.rerun_after,
         breaks=read_epoch(annotations.get(Mirror.BREAKS.value, "")),
@@ -220,6 +224,14 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         growth=elastic.asked(job),
         status=status,
     )
+
+
+def _failed_at(status: Mapping[str, Any]) -> float | None:
+    """When it failed, by the clock of its cluster; None if it has not."""
+    for found in status.get("conditions") or ():
+        if (found.get("type"), found.get("status")) == ("Failed", "True"):
+            return timestamp(found.get("lastTransitionTime")) or None
+    return None
 
 
 def _size(job: Json) -> Size:

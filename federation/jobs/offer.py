@@ -7,6 +7,7 @@ checks. A void one carries its refusal: nothing starts it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -57,6 +58,15 @@ def copy_of(
     if void:
         body["metadata"]["annotations"][Mirror.REFUSED.value] = VOID
     return body
+
+
+def time_left(kind: JobKind, job: Json, used_s: int) -> Json:
+    """The part of the spec of a copy that gives it less time by so many seconds; {} without a
+    limit.
+    """
+    less = deepcopy(job)
+    kind.limit_time(less, used_s)
+    return {key: less["spec"][key] for key in less["spec"] if less["spec"][key] != job["spec"][key]}
 
 
 def start_problem(job: Json, record: Record, kind: JobKind = _BATCH) -> str:

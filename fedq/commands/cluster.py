@@ -6,6 +6,8 @@ and the manager follows them.
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +22,7 @@ from fedq.clusterdata import Situation, read_situation, registration
 from fedq.connect import Cluster, ContextOption, KubeconfigOption
 from fedq.errors import BAD_INPUT, CommandError
 from fedq.evacuation import AWAY, BoundJob, Order, destinations, phase
-from fedq.leaving import Progress, remove_all, until_empty
+from fedq.leaving import Progress, note_on_lease, remove_all, until_empty
 from fedq.output import Output, columns, dump, wire
 
 Json = dict[str, Any]
@@ -88,7 +90,7 @@ def uncordon(
         return found
 
     found = _run(kubeconfig, context, work)
-    was = cluster_orders(found.cluster).cordon
+    was = cluster_orders(found.cluster).cordon if found.cluster is not None else ""
     text = f"{name} gets new work again" if was else f"{name} was not cordoned"
     _tell(found, text, dry_run=dry_run, output=output)
 
@@ -153,7 +155,7 @@ def confirm(
     """Confirm that nothing runs any more on a cluster that is fenced: it was powered off.
 
     Jobs of every policy run again elsewhere, those that keep running too. If something does run
-    there still, it runs twice.
+    there still, it runs twice. It may be a cluster that has left the federation.
     """
 
     async def work(cluster: Cluster) -> Situation:
@@ -163,6 +165,9 @@ def confirm(
             return found
         if not yes:
             typer.confirm(_question(found), abort=True, err=True)
+        if found.cluster is None:  # it has left: what stays of it is its Lease
+            await note_on_lease(cluster.client, found, epoch, evidence)
+            return found
         notes = {Note.FENCE_CONFIRMED: str(epoch), Note.FENCE_EVIDENCE: evidence or None}
         await _annotate(cluster, name, notes)
         return found
@@ -177,6 +182,16 @@ def confirm(
 def leave(
     name: NameArgument,
     force: Annotated[bool, typer.Option("--force", help="Although jobs are bound there.")] = False,
+    dead: Annotated[
+        bool,
+        typer.Option(
+            "--dead",
+            help="With --force: confirm that nothing runs there, as `fence confirm` does; it has to"
+            " be fenced.",
+        ),
+    ] = False,
+    evidence: Annotated[str, typer.Option(help="With --dead: how you made sure.")] = "",
+    yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
@@ -185,13 +200,18 @@ def leave(
     """Take a cluster out of the federation: its MultiKueueCluster, its Secret, its agent's access.
 
     Refused while jobs are bound there. With --force they are given up: those with policy `stop` or
-    `duplicate-ok` run again elsewhere when the fence holds, and lose what they did since.
+    `duplicate-ok` run again elsewhere when the fence holds, and lose what they did since. Those
+    with `keep` do so only with --dead, or after `fedq cluster fence confirm`.
     """
 
     async def work(cluster: Cluster) -> Situation:
         found = await read_situation(cluster.client, name, Order.LEAVE)
         if found.jobs and not force:
             raise _still_bound(found)
+        if dead and not force:
+            raise _only_by_force()
+        if dead or (not dry_run and _asks(found)):
+            found = await _declared_dead(cluster, found, evidence, yes=yes, dry_run=dry_run)
         if dry_run:
             return found
         await _annotate(cluster, name, {Note.CORDON: "it leaves"})
@@ -206,10 +226,41 @@ def leave(
     _tell(found, _left(found), dry_run=dry_run, output=output)
 
 
+def _asks(found: Situation) -> bool:
+    """Whether a person is there to say that nothing runs on a fenced cluster, and jobs wait for
+    that.
+    """
+    fenced = found.lease is not None and over_below(found.lease)
+    return bool(fenced) and any(job.waits for job in found.jobs) and sys.stdin.isatty()
+
+
+async def _declared_dead(
+    cluster: Cluster, found: Situation, evidence: str, *, yes: bool, dry_run: bool
+) -> Situation:
+    """What becomes of its jobs if nothing runs there any more, and that said on its Lease. A person
+    who is asked and says no leaves the cluster as it is found.
+    """
+    epoch = _fenced_epoch(found)
+    dead = await read_situation(cluster.client, found.name, Order.CONFIRM)
+    if not dry_run:
+        if not yes and not typer.confirm(_question(dead), err=True):
+            return found
+        await note_on_lease(cluster.client, dead, epoch, evidence)
+    return replace(dead, order=Order.LEAVE)
+
+
 def _left(found: Situation) -> str:
     text = f"{found.name} has left. Its own objects stay; stop its agent there"
     if found.configs:
         text += f". MultiKueueConfig {', '.join(found.configs)} still names it: take it out"
+    waiting = [job for job in found.jobs if job.waits and job.becomes.startswith("waits")]
+    if waiting:
+        names = "\n".join(f"  {job.namespace}/{job.name}" for job in waiting)
+        text += (
+            f".\n{_jobs(len(waiting))} with policy keep, which nothing starts elsewhere by itself:"
+            f"\n{names}\nOnce {found.name} is fenced, and nothing of that runs there for certain:"
+            f"\n  fedq cluster fence confirm {found.name} --evidence 'how you made sure'"
+        )
     return text
 
 
@@ -224,7 +275,7 @@ def _tell(found: Situation, done: str, *, dry_run: bool, output: Output) -> None
             "cluster": found.name,
             "order": found.order.value,
             "dryRun": dry_run,
-            "phase": phase(found.cluster),
+            "phase": _phase(found),
             "jobs": wire(found.jobs),
             "destinations": others,
         }
@@ -278,8 +329,8 @@ def _fenced_epoch(found: Situation) -> int:
     """
     if found.lease and (epoch := over_below(found.lease)):
         return epoch
-    where = phase(found.cluster) or "Unknown"
-    fedq = (found.cluster.get("status") or {}).get("fedq") or {}
+    where = _phase(found) or "Unknown"
+    fedq = ((found.cluster or {}).get("status") or {}).get("fedq") or {}
     upcoming = f" Next: {fedq['next']}" if fedq.get("next") else ""
     todo = "Its agent renews its Lease: stop the cluster first, and wait for the phase Fenced."
     if where in AWAY:
@@ -302,12 +353,17 @@ def _question(found: Situation) -> str:
 def _still_bound(found: Situation) -> CommandError:
     names = ", ".join(f"{job.namespace}/{job.name}" for job in found.jobs[:5])
     more = f" and {len(found.jobs) - 5} more" if len(found.jobs) > 5 else ""
-    away = phase(found.cluster) in AWAY
+    away = _phase(found) in AWAY
     first = f"`fedq cluster drain {found.name} --now --wait` moves them."
     if away:
         first = "It is silent: they run elsewhere by themselves when the fence holds; wait."
-    keeps = sum(job.policy == "keep" for job in found.jobs)
-    kept = f" {_jobs(keeps)} with policy keep would wait for it for ever." if keeps else ""
+    keeps = sum(job.waits for job in found.jobs)
+    kept = ""
+    if keeps:
+        kept = (
+            f" {_jobs(keeps)} with policy keep would wait until somebody confirms that nothing runs"
+            " there: --dead says so in one go."
+        )
     return CommandError(
         f"{_jobs(len(found.jobs))} still bound to cluster {found.name}",
         f"{names}{more}",
@@ -315,6 +371,19 @@ def _still_bound(found: Situation) -> CommandError:
         f" when the fence holds, and lose what they did since their last checkpoint.{kept}",
         code=BAD_INPUT,
     )
+
+
+def _only_by_force() -> CommandError:
+    return CommandError(
+        "--dead is about jobs that are bound to the cluster",
+        "they are given up with --force only",
+        "Give --force as well.",
+        code=BAD_INPUT,
+    )
+
+
+def _phase(found: Situation) -> str:
+    return phase(found.cluster) if found.cluster is not None else ""
 
 
 # How it is done
@@ -334,5 +403,5 @@ async def _annotate(cluster: Cluster, name: str, notes: dict[Note, str | None]) 
 
 def _kept(found: Situation) -> str:
     """The reason that stands there already."""
-    notes = found.cluster["metadata"].get("annotations") or {}
+    notes = (found.cluster or {"metadata": {}})["metadata"].get("annotations") or {}
     return str(notes.get(Note.CORDON.value, ""))

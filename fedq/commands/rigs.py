@@ -12,6 +12,7 @@ import typer
 from fedq.errors import CommandError
 from fedq.manifests import read_text
 from fedq.rig import cli as planes
+from fedq.rig import kueue
 from fedq.rig.binaries import find_or_build
 from fedq.rig.errors import RigError
 from fedq.rig.rig import Rig
@@ -123,8 +124,14 @@ def apply(
 @app.command(epilog="Examples:  fedq rig binaries   |   fedq rig binaries --kind")
 def binaries(
     kind: Annotated[bool, typer.Option("--kind", help="The program kind as well.")] = False,
+    with_kueue: Annotated[
+        bool, typer.Option("--kueue", help="Only Kueue's manager, for workers without an agent.")
+    ] = False,
 ) -> None:
     """Find the programs of the control planes, or build what is missing; print their paths."""
+    if with_kueue:
+        typer.echo(f"{'kueue':<24} {kueue.program(planes.tell)}")
+        return
     tools = [*LOCAL_TOOLS, *(["kind"] if kind else [])]
     for tool, path in find_or_build(tools, planes.tell).items():
         typer.echo(f"{tool:<24} {path}")

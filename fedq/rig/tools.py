@@ -55,7 +55,14 @@ KWOK = Group(
     "-X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0",
 )
 KIND = Group("kind", "0.33.0", {"kind": "sigs.k8s.io/kind"}, "")
-GROUPS = (ETCD, KWOK, KIND, KUBERNETES)
+KUEUE = Group(
+    "kueue",
+    "0.17.0",
+    {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
+    "-X sigs.k8s.io/kueue/pkg/version.GitVersion=v0.17.0",
+)
+"""What some worker clusters run instead of our agent: only built where a test wants one."""
+GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""
 

@@ -39,16 +39,14 @@ def condition(kind: str, status: str = "True") -> Callable[[Json], bool]:
     )
 
 
-async def gone(client: KubeClient, team: str, name: str) -> None:
-    """Wait until a Job is deleted."""
+async def gone(client: KubeClient, team: str, name: str, of: Resource = JOBS) -> None:
+    """Wait until a Job, or an object of another type, is deleted."""
     try:
-        job = await client.get(JOBS, name, team)
+        found = await client.get(of, name, team)
     except NotFound:
         return
-    version = job["metadata"]["resourceVersion"]
-    watch = client.watch(
-        JOBS, team, field_selector=f"metadata.name={name}", resource_version=version
-    )
+    version = found["metadata"]["resourceVersion"]
+    watch = client.watch(of, team, field_selector=f"metadata.name={name}", resource_version=version)
     async with aclosing(watch) as events:
         async for event in events:
             if event.type == "DELETED":

@@ -48,6 +48,7 @@ from federation.jobs.mirror import (
     mirrored_epoch,
     mirrored_priority,
 )
+from federation.jobs.pauses import read_pauses
 from federation.jobs.pods import pod_set
 
 Json = dict[str, Any]
@@ -248,7 +249,7 @@ class GenericKind:
         wishes, note = read_wishes(obj), read_eviction(obj)
         refusal = annotations.get(Mirror.REFUSED.value, "")
         reason, _, message = refusal.partition(": ")
-        ended = self._ended(obj)
+        ended, pauses = self._ended(obj), read_pauses(annotations)
         return RemoteJob(
             cluster=cluster,
             key=ObjectKey(meta["namespace"], meta["name"]),
@@ -267,6 +268,8 @@ class GenericKind:
             gone=gone,
             epoch=mirrored_epoch(obj),
             held=annotations.get(Mirror.HELD.value, ""),
+            held_s=pauses.seconds,
+            ran_s=pauses.ran(None),
             policy=wishes.policy or OnDisconnect.STOP,
             rerun_after=wishes.rerun_after,
             breaks=read_epoch(annotations.get(Mirror.BREAKS.value, "")),

@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from fedq.drill.cases.common import duration, expect_no_change, expect_stop, start_on_one
+from fedq.drill.cases.common import (
+    duration,
+    expect_no_change,
+    expect_stop,
+    long_enough,
+    start_on_one,
+)
 from fedq.drill.faults.processes import dead, frozen, kill, of_cluster
 from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
@@ -77,7 +83,7 @@ async def machine_paused(ground: Ground) -> None:
 
 
 def _plans(ground: Ground, lasts: float) -> list[Plan]:
-    runs_for = lasts - ground.timings.rerun + 30
+    runs_for = long_enough(ground, lasts)
     return [
         Plan(4, runs_for, prefix="polite"),
         Plan(2, runs_for, prefix="stubborn", stubborn=True),

@@ -41,6 +41,14 @@ def duration(ground: Ground, at_least: float = 0.0) -> float:
     return max(longest(ground.timings), at_least)
 
 
+def long_enough(ground: Ground, lasts: float) -> float:
+    """For how many seconds jobs run that a fault of that length stops, and that still run elsewhere
+    when it is mended.
+    """
+    times = ground.timings
+    return max(lasts - times.rerun, times.lease + times.kill) + 30
+
+
 def expect_others_well(ground: Ground) -> None:
     """The clusters that the fault does not touch were never shown as suspect."""
     for worker in ground.stack.rig.workers:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from fedq.drill.cases.common import duration, expect_no_change, expect_stop, start_on_one
+from fedq.drill.cases.common import (
+    duration,
+    expect_no_change,
+    expect_stop,
+    long_enough,
+    start_on_one,
+)
 from fedq.drill.faults.link import Way
 from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
@@ -23,8 +29,8 @@ async def one_way_cut(ground: Ground) -> None:
 
 
 async def _cut_with_stop(ground: Ground, way: Way, at_least: float = 0.0) -> None:
-    times, lasts = ground.timings, duration(ground, at_least)
-    runs_for = lasts - times.rerun + 30  # what runs again still runs when the link is mended
+    lasts = duration(ground, at_least)
+    runs_for = long_enough(ground, lasts)
     plans = [
         Plan(4, runs_for, prefix="polite"),
         Plan(2, runs_for, prefix="stubborn", stubborn=True),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from federation.core.devices.cards import HostUse
+from federation.core.devices.fleet.buckets import Classes
 from federation.core.devices.fleet.kinds import Kinds
 from federation.core.devices.fleet.mix import Mix
 from federation.core.devices.fleet.reported_fleet import ReportedFleet
@@ -175,6 +176,13 @@ def test_cards_that_an_agent_does_not_count_are_a_matter_of_quota() -> None:
     assert isinstance(result, Choice)
     assert not result.gang
     assert cluster(clusters.pick(work(vendor="DCU"))) == "a"
+
+
+def test_cards_that_a_cluster_counts_and_has_none_of_now() -> None:
+    clusters = Clusters()
+    fleet = clusters.add("none")
+    fleet.report(Classes(), ["NVIDIA"])
+    assert "no card of its kind is open to it" in reason(clusters.pick(work()), "none")
 
 
 def test_a_queue_of_shares_alone_bars_the_flavors_of_its_cards() -> None:

@@ -170,6 +170,7 @@ def test_it_runs_again(name: str) -> None:
     known, _ = step(known, on.LocalSeen(local(version=31)), NOW, RULES)
     waiting = record(attempt=1, version=32, evicted="ClusterLost")
     known, _ = step(known, on.RecordSeen(waiting), NOW, RULES)
+    assert known.refusals["a"].until == NOW + 1, "it is not asked again at once"
     known, _ = step(known, on.ClusterStood(BACK), NOW, RULES)
     known, effects = step(known, on.Done(), NOW, RULES)
     assert effects == (do.RemoveRemote("a", FAILED.uid),)

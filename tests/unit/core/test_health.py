@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federation.core.confirming import Confirm, Ordered
 from federation.core.failover import DEFAULT, FAST, Timings
 from federation.core.health import (
     Brake,
@@ -291,22 +292,36 @@ def test_an_agent_that_is_back_on_a_cluster_that_left() -> None:
 
 def test_a_confirmed_fence() -> None:
     """It is put at once, even while the brake holds; all below it counts as dead."""
-    held, order = Brake("away", 0), Facts(confirmed_below=2)
+    held, order = Brake("away", 0), Facts(order=Ordered(2, fresh=True))
     of = watch((0, AGENT))
-    fenced = watch((0, AGENT), (61, replace(FENCED, cause="confirmed")))
+    fenced = watch((0, AGENT), (61, replace(FENCED, cause="confirmed", confirmed_below=2)))
 
     assert at(20, of, order).action is None  # its agent lives
     assert at(60, of, order, held).action == Fence(2, Cause.CONFIRMED, 1)
-    assert at(60, of, Facts(confirmed_below=9), held).action is None
+    assert at(60, of, order, held).order is None
+    assert at(60, of, Facts(order=Ordered(9, fresh=True)), held).action is None
     assert at(60, of, order).standing.confirmed_below == 0
     assert at(62, fenced, order, held).standing.confirmed_below == 2
 
 
 def test_an_order_about_epochs_to_come_confirms_nothing() -> None:
-    """A number that is too high by mistake would confirm every fence before anybody looked."""
-    fenced = watch((0, AGENT), (125, replace(FENCED, cause="silent")))
+    """A number that is too high by mistake would confirm every fence before anybody looked. So
+    would one on the Lease, whoever wrote that.
+    """
+    silent = replace(FENCED, cause="silent")
+    verdict = at(126, watch((0, AGENT), (125, silent)), Facts(order=Ordered(999_999_999)))
+    assert verdict.order is not None
+    assert verdict.order.text is None
+    odd = watch((0, AGENT), (125, replace(silent, confirmed_below=999)))
+    assert at(126, odd).standing.confirmed_below == 0
 
-    assert at(126, fenced, Facts(confirmed_below=999_999_999)).standing.confirmed_below == 0
+
+def test_a_fence_is_confirmed_on_the_lease() -> None:
+    """For the version that was seen: an agent that comes back is not declared dead."""
+    fenced = watch((0, AGENT), (125, replace(FENCED, cause="silent")))
+    verdict = at(126, fenced, Facts(order=Ordered(2)))
+    assert (verdict.action, verdict.order) == (Confirm(2, 2), None)
+    assert verdict.standing.confirmed_below == 0
 
 
 # The brake

@@ -13,6 +13,7 @@ from federation.api.access import agent_access, cluster_registration
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Lease, Mirror, Order
 from federation.edge import resources as r
 from federation.edge.resources import Resource
+from fedq.commands import cluster as cluster_commands
 from fedq.leaving import _resource
 from tests.fakes.kube_api import BUILT_IN, CUSTOM, FakeKube
 from tests.unit.fedq.conftest import (
@@ -295,7 +296,7 @@ def test_leave_is_refused(fedq: Fedq, kube: FakeKube, phase: str) -> None:
     first = {"Ready": "`fedq cluster drain east --now --wait`", "Lost": "It is silent"}
     assert first[phase] in result.stderr
     assert "only when the fence holds" in result.stderr
-    assert "1 job with policy keep would wait for it for ever" in result.stderr
+    assert "1 job with policy keep would wait until somebody confirms" in result.stderr
     assert notes(kube) == {}
 
 
@@ -306,9 +307,113 @@ def test_leave_by_force(fedq: Fedq, kube: FakeKube) -> None:
     words = ("cluster", "leave", "east", "--force")
     found = becomes(fedq(*words, "--dry-run", "-o", "json"))
     assert "runs again elsewhere when its agent has certainly stopped it" in found["runs"]
-    assert "it waits until it is deleted" in found["kept"]
+    assert "waits until it is confirmed" in found["kept"]
+    result = fedq(*words)
+    assert result.exit_code == 0
+    assert "1 job with policy keep, which nothing starts elsewhere by itself:" in result.stdout
+    assert "\n  default/kept\n" in result.stdout
+    assert "default/runs" not in result.stdout
+    assert "\n  fedq cluster fence confirm east --evidence" in result.stdout
+    assert "east" not in there(kube)
+
+
+def there(kube: FakeKube) -> list[str]:
+    return [c["metadata"]["name"] for c in kube.items(r.MULTIKUEUE_CLUSTERS)]
+
+
+def lease_notes(kube: FakeKube) -> Json:
+    found: Json = kube.get(r.LEASES, "east", "fedq-system")["metadata"]["annotations"]
+    return found
+
+
+def test_a_cluster_that_has_left_can_be_confirmed(fedq: Fedq, kube: FakeKube) -> None:
+    """By the very command that `leave --force` tells; on what stays of it."""
+    bind(kube, "kept", "keep")
+    assert fedq("cluster", "leave", "east", "--force").exit_code == 0
+    words = ("cluster", "fence", "confirm", "east", "--evidence", "power off", "--yes")
+    early = fedq(*words)
+    assert early.exit_code == 1
+    assert "cluster east is not fenced" in early.stderr
+    kube.merge(
+        r.LEASES,
+        "east",
+        {
+            "metadata": {"annotations": {Mirror.EPOCH.value: "2"}},
+            "spec": {"holderIdentity": FENCED},
+        },
+        "fedq-system",
+    )
+    bind_again = becomes(fedq(*words, "--dry-run", "-o", "json"))
+    assert bind_again == {"kept": "runs again elsewhere, as attempt 3"}
     assert fedq(*words).exit_code == 0
-    assert "east" not in [c["metadata"]["name"] for c in kube.items(r.MULTIKUEUE_CLUSTERS)]
+    assert lease_notes(kube)[Lease.CONFIRMED_BELOW.value] == "2"
+    assert lease_notes(kube)[Order.FENCE_EVIDENCE.value] == "power off"
+
+
+def test_no_such_cluster_and_none_that_has_left(fedq: Fedq) -> None:
+    result = fedq("cluster", "fence", "confirm", "easd", "--yes")
+    assert result.exit_code == 1
+    assert "there is no cluster easd" in result.stderr
+
+
+def test_leave_a_cluster_that_is_dead(fedq: Fedq, kube: FakeKube) -> None:
+    """The fence is confirmed and the cluster taken out in one go: nobody waits for it."""
+    bind(kube, "kept", "keep")
+    words = ("cluster", "leave", "east", "--force", "--dead", "--evidence", "burnt down")
+    alive = fedq(*words, "--yes")
+    assert alive.exit_code == 1
+    assert "cluster east is not fenced" in alive.stderr
+    assert "east" in there(kube)
+    stands(kube, "east", "Lost", holder=FENCED, epoch=4)
+    preview = fedq(*words, "--dry-run", "-o", "json")
+    assert becomes(preview) == {"kept": "runs again elsewhere, as attempt 3"}
+    assert Lease.CONFIRMED_BELOW.value not in lease_notes(kube)
+    result = fedq(*words, input="y\n")
+    assert result.exit_code == 0
+    assert "would run twice" in result.stderr
+    assert "fence confirm" not in result.stdout
+    assert lease_notes(kube)[Lease.CONFIRMED_BELOW.value] == "4"
+    assert lease_notes(kube)[Order.FENCE_EVIDENCE.value] == "burnt down"
+    assert "east" not in there(kube)
+
+
+def test_whoever_is_asked_and_says_no_lets_the_jobs_wait(
+    fedq: Fedq, kube: FakeKube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a person is asked, and only of a cluster that is fenced."""
+    bind(kube, "kept", "keep")
+    stands(kube, "east", "Lost", holder=FENCED, epoch=4)
+    monkeypatch.setattr(cluster_commands, "_asks", lambda found: True)
+    result = fedq("cluster", "leave", "east", "--force", input="n\n")
+    assert result.exit_code == 0
+    assert "Is it certain that nothing runs there?" in result.stderr
+    assert "fedq cluster fence confirm east" in result.stdout
+    assert Lease.CONFIRMED_BELOW.value not in lease_notes(kube)
+    assert "east" not in there(kube)
+
+
+def test_dead_needs_force(fedq: Fedq, kube: FakeKube) -> None:
+    result = fedq("cluster", "leave", "east", "--dead")
+    assert result.exit_code == 2
+    assert "Give --force as well" in result.stderr
+
+
+def test_a_lease_that_is_written_meanwhile_is_not_called_dead(fedq: Fedq, kube: FakeKube) -> None:
+    """Its agent may be back."""
+    bind(kube, "kept", "keep")
+    stands(kube, "east", "Lost", holder=FENCED, epoch=4)
+
+    def back(request: Any) -> bool:
+        if request.method == "PATCH" and "/leases/" in request.url.path:
+            kube.merge(r.LEASES, "east", {"spec": {"holderIdentity": "agent"}}, "fedq-system")
+        return False
+
+    kube.fail(back, times=10**6)
+    result = fedq("cluster", "leave", "east", "--force", "--dead", "--yes")
+    assert result.exit_code == 1
+    assert "the Lease of east was written meanwhile" in result.stderr
+    assert Lease.CONFIRMED_BELOW.value not in lease_notes(kube)
+    assert "east" in there(kube)
 
 
 # Move

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from federation.api.names import Order
+from federation.api.names import Order, Trait
 from federation.edge import resources as r
 from tests.fakes.kube_api import FakeKube
 from tests.unit.fedq.conftest import (
@@ -108,6 +108,17 @@ def test_clusters(fedq: Fedq, kube: FakeKube) -> None:
     assert (one["running"], one["renewed"], one["connected"]) == (1, AT, "True")
     one = json.loads(fedq("get", "cluster", "north", "-o", "json").stdout)
     assert (one["state"], one["since"], one["nextAt"]) == ("Suspect,Cordoned", AT, soon)
+
+
+def test_a_cluster_without_an_agent(fedq: Fedq, kube: FakeKube) -> None:
+    """Its tier, and what that means."""
+    standing = {"phase": "Ready", "tier": "none", "epoch": 1}
+    notes = {Trait.AGENT.value: "none"}
+    give_cluster(kube, "plain", standing, notes, status="True", reason="Active", message="")
+    found = fedq("get", "clusters").stdout
+
+    assert rows(found)["plain"][2] == "none"
+    assert "two copies of a job are possible" in found
 
 
 def test_workloads(fedq: Fedq) -> None:

@@ -10,10 +10,11 @@ import pytest
 from federation.api import departure
 from federation.api import record as records
 from federation.api import record_patches as patches
-from federation.api.life import moment
+from federation.api.life import moment, wire_moment
 from federation.api.names import ConditionType
 from federation.core import effects as do
 from federation.core.backoff import RequeueState
+from federation.core.controls import Nothing, control
 from federation.core.facts import Queues, Record
 from federation.core.policies import AdmissionCheck
 from federation.core.types import ClusterQueue
@@ -38,6 +39,10 @@ def running(stored: Stored, queues: Queues = QUEUES) -> Record:
     """Bound at T1 and admitted at T2, its pods ready."""
     record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, queues))
     return stored.write(patches.admit_patch(record, "a", queues.own_check, True, T2))
+
+
+def after(time: str, seconds: float) -> str:
+    return wire_moment((moment(time) or 0.0) + seconds)
 
 
 def told(stored: Stored, kind: ConditionType) -> tuple[str, str]:
@@ -94,6 +99,30 @@ def test_phase_two_frees_it(stored: Stored) -> None:
     assert told(stored, ConditionType.REQUEUED) == ("True", "Preempted")
     assert stored.obj["status"]["accumulatedPastExecutionTimeSeconds"] == 98
     assert not record.life.requeued
+
+
+def test_time_counts_over_moves_without_what_it_stood_still(stored: Stored) -> None:
+    """Kueue's sum over all admissions, but for the time in which a lost lease held it: of ten
+    minutes six are used, so it is stopped after four more.
+    """
+    record = running(stored)
+    effect = replace(evict("ClusterLost"), unbind=True, idle_s=60.0)
+    record = stored.write(departure.evict_patch(record, effect, after(T2, 420)))
+    assert record.life.accumulated_past_s == 360
+    record = stored.write(patches.bind_patch(record, ADMISSION, BINDING, TWO))
+    record = stored.write(patches.admit_patch(record, "b", "", True, after(T2, 1000)))
+    life = replace(record.life, max_execution_s=600, checks=())
+    at = record.life.admitted_at or 0.0
+    assert control(life, None, at + 1) == Nothing(at + 240)
+
+
+def test_a_copy_that_was_held_before_it_was_admitted(stored: Stored) -> None:
+    """What its copy was held is taken off all that ran since: it must not be taken off twice."""
+    record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, TWO))
+    record = stored.write(patches.admit_patch(record, "a", "", True, T2, 50))
+    life = replace(record.life, max_execution_s=600, idle_s=50.0, checks=())
+    at = record.life.admitted_at or 0.0
+    assert control(life, None, at + 1) == Nothing(at + 600)
 
 
 @pytest.mark.parametrize(

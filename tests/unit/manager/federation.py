@@ -12,6 +12,7 @@ from typing import Any
 
 from federation.api import record as records
 from federation.api.names import FEDQ_NAMESPACE, Mirror
+from federation.core.plain_kueue import WORKER_LOST_S
 from federation.core.policies import Policies
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
@@ -80,6 +81,7 @@ class Federation:
         self.policies, self.sources = policies, sources
         self.keep_finished_s = 0.0
         self.kinds: Kinds = BATCH_ONLY
+        self.worker_lost_s = WORKER_LOST_S
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
         self.runtime: Callable[[], Runtime] = lambda: FakeRuntime(self.workers)
@@ -119,7 +121,8 @@ class Federation:
         runtime = self.runtime()
         self.manager = manager = Manager(
             client, self.index, runtime, ORIGIN, self.policies, sources=self.sources,
-            keep_finished_s=self.keep_finished_s, kinds=self.kinds,
+            keep_finished_s=self.keep_finished_s, worker_lost_s=self.worker_lost_s,
+            kinds=self.kinds,
         )  # fmt: skip
         task = asyncio.create_task(manager.run())
         try:

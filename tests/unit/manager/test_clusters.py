@@ -49,11 +49,17 @@ class Lives(Federation):
 
     @contextlib.asynccontextmanager
     async def alive(self) -> AsyncIterator[Manager]:
+        async with self.again() as manager:
+            await self.until(lambda: {self.phase(name) for name in self.workers} == {"Ready"})
+            yield manager
+
+    @contextlib.asynccontextmanager
+    async def again(self) -> AsyncIterator[Manager]:
+        """A manager, whatever it finds."""
         agents = [asyncio.create_task(self._agent(name)) for name in self.workers]
         agents.append(asyncio.create_task(self._bookmarks()))
         try:
             async with self.running() as manager:
-                await self.until(lambda: {self.phase(name) for name in self.workers} == {"Ready"})
                 yield manager
         finally:
             await stop(agents)

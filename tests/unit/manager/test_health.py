@@ -482,22 +482,6 @@ def test_the_settings_changed() -> None:
     play(story, "a", "b")
 
 
-def test_an_order_that_the_agent_refutes_is_not_kept_for_the_next_time() -> None:
-    """It was said to be dead, and it renews: when it is silent again, it is waited for as ever."""
-
-    async def story(scene: Scene) -> None:
-        scene.facts["a"] = replace(scene.facts["a"], confirmed_below=2)
-        await scene.after(60)
-        assert scene.phase("a") is Phase.READY
-        scene.cut.add("a")
-        await scene.until(lambda: scene.phase("a") is Phase.LOST)
-        notes = scene.lease("a")["metadata"]["annotations"]
-        assert notes[Lease.FENCE_CAUSE.value] == "silent"
-        assert scene.first("a", gone(2)) - scene.renewed["a"] >= DEFAULT.rerun
-
-    play(story, "a", "b")
-
-
 @pytest.mark.parametrize("name", ["fedq-manager", "fedq-canary"])
 def test_a_cluster_cannot_have_the_name_of_another_lease(name: str) -> None:
     """Its fence would be put on the Lease by which managers know who leads."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from federation.api.report_placement import placement_to_wire
+from federation.core.devices.fleet.buckets import Classes
 from federation.core.devices.fleet.types import NoPlace, Room
 from federation.core.dispatch import Choice
 from federation.core.types import FlavorResource
@@ -48,6 +49,16 @@ def ledger() -> Ledger:
 
 def free(ledger: Ledger) -> int:
     return ledger.view("").free("q", GPU)
+
+
+def test_cards_that_a_cluster_counts_and_has_none_of_now() -> None:
+    told = report(100)
+    told["status"] |= {"placement": placement_to_wire(Classes()), "cardVendors": ["NVIDIA"]}
+    ledger = Ledger("a")
+    ledger.report(told)
+    cards = ledger.view("").cards
+    assert cards is not None
+    assert cards.vendors == {"NVIDIA"}
 
 
 def test_the_report(ledger: Ledger) -> None:

@@ -51,8 +51,10 @@ class Leased(Lived):
         policy, _, after = policy.partition(" ")
         notes = {Option.ON_DISCONNECT.value: policy} if policy else {}
         notes |= {Option.RERUN_AFTER.value: after} if after else {}
-        grace = more.pop("grace", None)
+        grace, deadline = more.pop("grace", None), more.pop("deadline", None)
         body = mirrored(name, gpus, annotations=notes, **more)
+        if deadline is not None:
+            body["spec"]["activeDeadlineSeconds"] = deadline
         if grace is not None:
             body["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = grace
         self.add(body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -183,8 +183,10 @@ class Worker:
         return sum(m == method and what in path for m, path in self.fake.log)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Agent]:
-        """An agent that has read everything and decides."""
+    async def running(
+        self, recall: Callable[[Agent], Awaitable[None]] | None = None
+    ) -> AsyncIterator[Agent]:
+        """An agent that has read everything and decides; `recall` comes before that."""
         client = KubeClient(Endpoint("https://fake", name="a"), transport=self.fake)
         agent: Agent | None = None
 
@@ -211,6 +213,8 @@ class Worker:
             for informer in informers:
                 await informer.synced.wait()
             await catalog.claims.ready()
+            if recall is not None:
+                await recall(agent)
             runs = (
                 agent.run(), agent.nodes.run(), Gates(client, agent).run(),
                 Pins(client, agent).run(),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +31,7 @@ from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent import support
 from tests.unit.worker_agent.support import Worker, job
 from worker_agent import device_binding, displaced
+from worker_agent.agent import Agent
 from worker_agent.binder import Binder
 from worker_agent.report import Reporter
 
@@ -403,12 +406,102 @@ async def test_the_last_pods_get_the_seats_that_are_kept() -> None:
         assert worker.get("a")["metadata"]["annotations"][Pin.DEVICES.value] == plan
 
 
-async def test_cards_that_no_node_has_are_not_counted() -> None:
+def whole_cards_only(worker: Cards) -> None:
+    """The quota of the queue is on cards by number, as it may be without HAMi."""
+    names = ("gpu", "cpu", "nvidia.com/gpu")
+    resources = [{"name": name, "nominalQuota": 100_000} for name in names]
+    group = {"coveredResources": [*names], "flavors": [{"name": "f", "resources": resources}]}
+    worker.fake.merge(CLUSTER_QUEUES, "cq", {"spec": {"resourceGroups": [group]}})
+
+
+async def test_cards_that_no_node_ever_had_are_not_counted() -> None:
     worker = Cards(nodes=0)
+    whole_cards_only(worker)
     async with worker.running():
-        worker.add(asks("a", gpu=1, gpumem=1000))
+        worker.add(asks("a", gpu=1))
         await until(lambda: worker.started("a"))
         assert Pin.DEVICES.value not in worker.get("a")["metadata"]["annotations"]
+
+
+async def test_shares_of_cards_in_the_quota_are_counted_before_there_are_any() -> None:
+    """Nobody but HAMi hands them out: a Job waits for a node, a copy is refused."""
+    worker = Cards(nodes=0)
+    async with worker.running():
+        copy = asks("copy", gpu=1, gpumem=1000)
+        copy["metadata"] = support.mirrored("copy", 0)["metadata"]
+        worker.add(asks("a", gpu=1, gpumem=1000), copy)
+        await until(lambda: "no node of this cluster shows any NVIDIA card" in worker.why("a"))
+        await until(lambda: "NVIDIA card now" in worker.note_of("copy", Mirror.REFUSED))
+        assert not worker.started("a")
+        worker.node("n0", 2)
+        await until(lambda: worker.started("a"))
+        assert worker.template("a")["spec"]["nodeSelector"][HOSTNAME] == "n0"
+
+
+@contextlib.asynccontextmanager
+async def reporting(worker: Cards) -> AsyncIterator[None]:
+    """An agent that reports, as the program starts it."""
+    client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
+    reporter: Reporter | None = None
+
+    async def recall(agent: Agent) -> None:
+        nonlocal reporter
+        reporter = Reporter(client, agent.state.catalog, agent, "a")
+        await reporter.recall()
+
+    async with worker.running(recall):
+        assert reporter is not None
+        task = asyncio.create_task(reporter.run())
+        try:
+            yield
+            assert not task.done(), task
+        finally:
+            await stop([task])
+
+
+def card_vendors(worker: Cards) -> list[str]:
+    reports = worker.fake.items(WORKER_REPORTS)
+    return list(reports[0].get("status", {}).get("cardVendors", [])) if reports else []
+
+
+async def test_an_agent_that_starts_while_its_only_node_is_away() -> None:
+    """What one before it reported tells that cards are given out here one by one."""
+    worker = Cards()
+    whole_cards_only(worker)
+    async with reporting(worker):
+        await until(lambda: card_vendors(worker) == ["NVIDIA"])
+    worker.fake.delete(NODES, "n0")
+    async with reporting(worker):
+        worker.add(asks("a", gpu=1))
+        await until(lambda: "no node of this cluster shows any NVIDIA card" in worker.why("a"))
+        assert not worker.started("a")
+        assert card_vendors(worker) == ["NVIDIA"]
+        worker.node("n0", 2)
+        await until(lambda: worker.started("a"))
+        assert worker.template("a")["spec"]["nodeSelector"][HOSTNAME] == "n0"
+
+
+async def test_a_plan_that_is_noted_tells_of_cards_too() -> None:
+    worker = Cards()
+    whole_cards_only(worker)
+    async with worker.running():
+        worker.add(asks("a", gpu=1))
+        await until(lambda: worker.started("a"))
+    worker.fake.delete(NODES, "n0")
+    async with worker.running():
+        worker.add(asks("b", gpu=1))
+        await until(lambda: "no node of this cluster shows any" in worker.why("b"))
+        assert not worker.started("b")
+
+
+async def test_an_agent_that_finds_only_what_it_cannot_read() -> None:
+    worker = Cards()
+    whole_cards_only(worker)
+    worker.fake.merge(NODES, "n0", {"metadata": {"annotations": {REGISTER: "[{"}}})
+    async with worker.running():
+        worker.add(asks("a", gpu=1))
+        await until(lambda: "no node of this cluster shows any" in worker.why("a"))
+        assert not worker.started("a")
 
 
 async def test_a_pod_whose_node_is_gone_gets_another_seat() -> None:

@@ -12,6 +12,7 @@ from federation.api import record as records
 from federation.api.names import Mirror, Option
 from federation.core.holding import Lease
 from federation.edge.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
+from federation.jobs.batch_job import remote_job
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.leased import TERMS, Leased
 from tests.unit.worker_agent.support import Worker, job, mirrored
@@ -81,8 +82,44 @@ async def test_it_goes_on_with_the_same_attempt() -> None:
         after = worker.get("a")
     assert after["spec"] == before["spec"]
     notes, kept = before["metadata"]["annotations"], after["metadata"]["annotations"]
-    assert notes == kept
+    times = {Mirror.HELD_SECONDS.value: "0", Mirror.RESUMED_AT.value: "2026-01-01T00:00:30Z"}
+    assert notes | times == kept
     assert (after["status"]["succeeded"], after["status"]["failed"]) == (1, 1)
+
+
+async def test_time_that_is_held_does_not_count() -> None:
+    """Whichever agent holds it and lets it go on. What Kubernetes stops by itself, whose clock
+    starts anew with each start, has what is left.
+    """
+    worker = Leased()
+    async with worker.running():
+        worker.offer("a", deadline=1000)
+        await until(lambda: worker.started("a"))
+        worker.run_pods("a")
+        worker.later(20)
+        worker.renew()
+        worker.ends()
+        await worker.until_held("a")
+        held = remote_job("w", worker.get("a"))
+        assert (held.held_s, held.ran_s) == (0, 50)
+    worker.later(500)
+    async with worker.running():
+        worker.stopping("a", 0)
+        worker.renew()
+        await worker.until_running("a")
+        assert worker.get("a")["spec"]["activeDeadlineSeconds"] == 950
+        worker.run_pods("a")
+        assert remote_job("w", worker.get("a")).held_s == 500
+        worker.later(30)
+        await worker.until_held("a")
+        assert remote_job("w", worker.get("a")).ran_s == 80
+    async with worker.running():
+        worker.stopping("a", 0)
+        worker.later(5)
+        worker.renew()
+        await worker.until_running("a")
+        assert worker.get("a")["spec"]["activeDeadlineSeconds"] == 920
+        assert remote_job("w", worker.get("a")).held_s == 505
 
 
 async def test_a_lease_that_is_short_of_its_end_changes_nothing() -> None:

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import shutil
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from federation.api.lease import lease_seen
 from federation.api.names import FEDQ_NAMESPACE, FENCED
 from federation.api.renewal import Told, read_renewal
+from federation.core import effects as do
+from federation.core import events as on
+from federation.core.facts import JobState
+from federation.core.failover import FAST, Tier
+from federation.core.health import Brake, Facts, judge
 from federation.core.holding import Lease, Tenure, Terms
+from federation.core.lease import Watch, observe
+from federation.core.lifecycle import step
+from federation.core.stay import LifeRules
 from federation.edge.errors import Unreachable
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import CONFIGMAPS, LEASES, NAMESPACES, WORKER_REPORTS
 from tests.fakes.kube_api import FakeKube
+from tests.unit.core.build import behind, copy, local, record
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.support import Worker, mirrored, unlimited
 from worker_agent import heartbeat as heartbeats
@@ -35,16 +48,22 @@ NOTES = {"fedq.io/epoch": "3", "fedq.io/renew-seconds": "5", "fedq.io/kill-secon
 class Management:
     """The management cluster as the agent sees it: one Lease. `now` is the boot-time clock."""
 
-    def __init__(self, *, lease: bool = True, file: DeadlineFile | None = None) -> None:
+    def __init__(
+        self, *, lease: bool = True, file: DeadlineFile | None = None, guarded: bool = False
+    ) -> None:
         self.fake = FakeKube(namespaces=(FEDQ_NAMESPACE,))
         self.now = 1000.0
         self.epochs: list[int] = []
         if lease:
             self.make()
-        self.heartbeat = self.agent("agent-1", file=file)
+        self.heartbeat = self.agent("agent-1", file=file, guarded=guarded)
 
-    def agent(self, holder: str, *, file: DeadlineFile | None = None) -> Heartbeat:
-        heartbeat = Heartbeat(self.client(), "a", holder, file=file, clock=lambda: self.now)
+    def agent(
+        self, holder: str, *, file: DeadlineFile | None = None, guarded: bool = False
+    ) -> Heartbeat:
+        heartbeat = Heartbeat(
+            self.client(), "a", holder, file=file, guarded=guarded, clock=lambda: self.now
+        )
         heartbeat.take_over = self.taken
         return heartbeat
 
@@ -208,6 +227,24 @@ class Telling(Management):
         self.now += after
         await self.heartbeat.renew()
         return self.told()
+
+    def seen_by(self, watch: Watch) -> Watch:
+        """What a manager knows that sees the Lease now."""
+        return observe(watch, lease_seen(self.stored()), self.now, FAST)
+
+    def failure_counts(self, watch: Watch, breaks: int) -> bool:
+        """Whether the failure of a copy that is known now is its job's result. It was started after
+        `breaks` ends of the lease.
+        """
+        standing = judge("a", watch, Facts(), self.now, FAST, Brake()).standing
+        failed = copy(suspended=False, finished="Failed", breaks=breaks, epoch=3)
+        here = record("a", 1, admitted=True)
+        known = JobState(
+            local=local(suspended=False, started=True), record=here, remotes={"a": failed}
+        )
+        rules = LifeRules(behind, timings=FAST)
+        _, effects = step(known, on.ClusterStood(replace(standing, present=True)), 0.0, rules)
+        return any(isinstance(effect, do.FinishWorkload) for effect in effects)
 
     def loses(self) -> None:
         """The next answer."""
@@ -527,8 +564,94 @@ def test_a_deadline_that_has_passed_waits_for_the_first_renewal(tmp_path: Path) 
 def test_a_note_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "no-folder").write_text("")
     file = DeadlineFile(tmp_path / "no-folder" / "deadline.json", "a", "boot-1")
-    file.write(Lease().renewal(1000.0, 3, Terms(5.0, 30.0, 45.0)))
+    assert "cannot be written: " in file.write(Lease().renewal(1000.0, 3, Terms(5.0, 30.0, 45.0)))
     assert file.read(1000.0) == Lease()
+
+
+class Disk:
+    """A folder that can be taken away. Guards of nodes go by the file in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = path / "fedq"
+        self.file = DeadlineFile(self.folder / "deadline.json", "a", "boot-1")
+
+    def fails(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.write_text("")
+
+    def mended(self) -> None:
+        self.folder.unlink()
+
+
+async def test_what_guards_do_not_hear_of_extends_nothing_for_them(tmp_path: Path) -> None:
+    """The agent goes on by its own renewals, and tells by which ones guards do. What it starts
+    meanwhile lives under the lease that they know. It mends itself.
+    """
+    disk = Disk(tmp_path)
+    management = Telling(file=disk.file, guarded=True)
+    heartbeat = management.heartbeat
+    noted = await management.renews()
+    assert heartbeat.tier(Tier.GUARD) is Tier.GUARD
+    disk.fails()
+    for _ in range(2):
+        told = await management.renews()
+        assert (told.known, told.breaks, heartbeat.lease.breaks) == (noted.of, 1, 1)
+    assert "deadline.json cannot be written: " in heartbeat.note_problem
+    assert (heartbeat.tier(Tier.TOKEN), heartbeat.problem) == (Tier.AGENT, "")
+    management.now += 15
+    for breaks in (2, 3):
+        told = await management.renews()
+        assert (told.known, told.breaks, heartbeat.lease.breaks) == ("", breaks, 1)
+        assert heartbeat.lease.deadline == management.now + 30
+    disk.mended()
+    back = await management.renews()
+    assert (back.known, back.breaks, heartbeat.lease.breaks) == ("", 4, 4)
+    assert heartbeat.tier(Tier.GUARD) is Tier.GUARD
+    told = await management.renews()
+    assert (told.known, told.breaks, heartbeat.lease.breaks) == (back.of, 4, 4)
+
+
+async def test_a_note_that_no_guard_reads_is_only_missed(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    management = Telling(file=disk.file)
+    disk.fails()
+    first = await management.renews()
+    for _ in range(8):
+        told, before = await management.renews(), management.heartbeat.lease.breaks
+        assert (told.breaks, before) == (first.breaks, 1)
+    assert management.heartbeat.note_problem
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["noted before", "never noted"])
+async def test_what_a_guard_ends_that_hears_nothing_is_no_result(
+    tmp_path: Path, noted: bool
+) -> None:
+    """As the manager sees it that watches the Lease, whatever was started when."""
+    disk = Disk(tmp_path)
+    management = Telling(file=disk.file, guarded=True)
+    watch, started, last = Watch(), set[int](), -math.inf
+    if noted:
+        await management.renews()
+        watch = management.seen_by(watch)
+        started.add(management.heartbeat.lease.breaks)
+        last = management.now
+    disk.fails()
+    for _ in range(20):
+        await management.renews()
+        watch = management.seen_by(watch)
+        started.add(management.heartbeat.lease.breaks)
+        if management.now >= last + 30:  # guards end all there is, at once
+            for breaks in started:
+                assert not management.failure_counts(watch, breaks)
+    disk.mended()
+    started.discard(0)  # in the very first lease: not noted, so it is doubted for a while only
+    await management.renews()
+    fresh = management.heartbeat.lease.breaks
+    for _ in range(5):
+        watch = management.seen_by(watch)
+        assert not any(management.failure_counts(watch, breaks) for breaks in started)
+        await management.renews()
+    assert management.failure_counts(management.seen_by(watch), fresh)
 
 
 # The epoch on the worker

@@ -7,7 +7,7 @@ told otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Final
@@ -35,7 +35,7 @@ class ReportedFleet:
     def __init__(self, strategy: Strategy, kinds: Kinds) -> None:
         self.fleet = Fleet(strategy, kinds)
         self.vendors: frozenset[str] = frozenset()
-        """Whose cards there are."""
+        """Whose cards are given out one by one there, though there may be none now."""
         self._cards: tuple[Card, ...] = ()
         self._resources: tuple[str, ...] = ()
         self._omitted: frozenset[str] = frozenset()
@@ -43,9 +43,10 @@ class ReportedFleet:
         self._numbers = count()
         self._offers: dict[str, tuple[Gang, list[Placement]]] = {}
 
-    def report(self, classes: Classes) -> None:
+    def report(self, classes: Classes, vendors: Collection[str] = ()) -> None:
         """Take over a report: only classes that differ from those before. Afterwards all offers
-        that were not released count beside it. ValueError, and nothing changed, if it is none.
+        that were not released count beside it. `vendors` are those of `self.vendors` whose cards
+        need not be there. ValueError, and nothing changed, if it is none.
         """
         wanted = _counts(classes)
         same = (self._cards, self._resources) == (classes.cards, classes.resources)
@@ -58,7 +59,7 @@ class ReportedFleet:
         self._withdraw()
         self._cards, self._resources = classes.cards, classes.resources
         self._omitted = frozenset(classes.omitted)
-        self.vendors = frozenset(card.vendor for card in classes.cards)
+        self.vendors = frozenset(card.vendor for card in classes.cards).union(vendors)
         for key in list(self._names):
             self._shrink(key, wanted.get(key, 0) if same else 0)
         for key, states in cards.items():

@@ -67,6 +67,15 @@ class CardQuotas:
         """Whether a quota of that name limits cards, by number or in shares."""
         return resource in self.measures or self.vendors.of_resource(resource) is not None
 
+    def shared(self, covered: Iterable[str]) -> frozenset[str]:
+        """The vendors whose cards these resources count shares of: memory, or compute."""
+        return frozenset(
+            measure.vendor
+            for name in covered
+            for measure in self.measures.get(name, ())
+            if measure.quantity is not Quantity.CARDS
+        )
+
     def names(self, wants: PodWants, covered: Iterable[str]) -> frozenset[str]:
         """Those of the covered resources that count something that such a pod asks for."""
         vendors = vendors_of(wants)
