@@ -231,16 +231,16 @@ class ClusterWorker:
         """A full listing of the copies that are Jobs."""
         self._inventory = self._listed(items, version, BATCH_JOB)
 
-    def _serves(self, kinds: frozenset[str]) -> None:
-        self._served = kinds
-        self._news.set()
-
     def tell_all(self, copies: Sequence[Copy], inventory: Inventory) -> None:
         """All copies on a cluster that plain Kueue runs."""
         self._told.clear()
         for copy in copies:
             self.tell(copy)
         self._inventory = inventory
+        self._news.set()
+
+    def _serves(self, kinds: frozenset[str]) -> None:
+        self._served = kinds
         self._news.set()
 
     def _on_copies(self, kind: JobKind) -> Calls:

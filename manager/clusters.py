@@ -407,9 +407,8 @@ class Clusters:
         if not isinstance(kubeconfig, bytes):
             return None
         identity = self._identity(name)
-        return ClusterSpec(
-            name, kubeconfig, self._origin, identity, self.external, self.off, self.plain(name)
-        )
+        plain = self.plain(name)
+        return ClusterSpec(name, kubeconfig, self._origin, identity, self.external, self.off, plain)
 
     def _identity(self, name: str) -> str:
         return self.watcher.leases.identity(name)

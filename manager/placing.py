@@ -182,12 +182,9 @@ class Placing:
                 return ClusterView(name, "there is no MultiKueueCluster of this name")
             view = link.ledger.view(self._clusters.problem(link))
             room, traits = self._clusters.room(name), self._clusters.traits(name)
+            plain, kinds = self._clusters.plain(name), link.kinds
+            coming = link.health.reason == ActiveReason.CONNECTING
             self._views[name] = replace(
-                view,
-                room=room,
-                traits=traits,
-                kinds=link.kinds,
-                coming=link.health.reason == ActiveReason.CONNECTING,
-                plain=self._clusters.plain(name),
+                view, room=room, traits=traits, plain=plain, kinds=kinds, coming=coming
             )
         return self._views[name]

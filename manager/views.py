@@ -66,8 +66,8 @@ class Views:
             only=record.move_to,
             rules=self.rules(local),
             nominees=record.nomination.clusters if self._nominates else (),
-            kind="" if local.kind == BATCH_JOB else local.kind,
             agent_only=self.agent_only(local),
+            kind="" if local.kind == BATCH_JOB else local.kind,
         )
 
     def growth(self, uid: str, local: LocalJob, record: Record, more: int) -> Pending:

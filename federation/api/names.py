@@ -126,11 +126,11 @@ class Mirror(StrEnum):
     charged the pods."""
     GROW_REFUSED = "fedq.io/grow-refused"
     """The agent's no to that, with its reason; the manager takes both away."""
+    JOB = "fedq.io/job"
+    """On the Workload that is offered to plain Kueue: the name of the Job that is to follow."""
     LIVE = "fedq.io/live"
     """On a copy: a hash of those fields of its spec that follow edits while it runs, as they were
     written last."""
-    JOB = "fedq.io/job"
-    """On the Workload that is offered to plain Kueue: the name of the Job that is to follow."""
     RUNS = "fedq.io/runs"
     """On an object of the management cluster that stays suspended there for good, as the
     controllers of its kind heed no managedBy: it runs on a worker."""

@@ -64,7 +64,8 @@ def shape(item: Pending) -> str:
         for p in item.pod_sets
     ]
     tied: tuple[object, ...] = (item.only, item.stays) if item.only or item.stays else ()
-    tied = (*tied, *item.rules.place, *item.nominees, *filter(None, (item.kind, item.agent_only)))
+    tied = (*tied, *item.rules.place, *item.nominees)
+    tied = (*tied, *filter(None, (item.kind, item.agent_only)))
     if item.growth is not None:
         tied = (*tied, item.growth.cluster, sorted(item.growth.flavors.items()))
     text = repr((item.namespace, item.local_queue, item.priority, pods, *tied))

@@ -267,8 +267,8 @@ class Pending:
     stays: str = ""
     rules: PlacementRules = NO_RULES
     nominees: tuple[str, ...] = ()
-    kind: str = ""
     agent_only: str = ""
+    kind: str = ""
     growth: Growth | None = None
     """Set if these are pods beside those that run: it has a UID of its own then."""
 

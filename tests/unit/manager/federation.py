@@ -80,8 +80,8 @@ class Federation:
         queue_objects(self.home, quota, **spec)
         self.policies, self.sources = policies, sources
         self.keep_finished_s = 0.0
-        self.kinds: Kinds = BATCH_ONLY
         self.worker_lost_s = WORKER_LOST_S
+        self.kinds: Kinds = BATCH_ONLY
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
         self.runtime: Callable[[], Runtime] = lambda: FakeRuntime(self.workers)
