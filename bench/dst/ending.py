@@ -16,8 +16,10 @@ Json = dict[str, Any]
 
 
 def at_peace(world: World) -> bool:
-    """Whether every job that somebody wants is finished, and nothing of it is left on workers."""
-    if any(_open(job) for job in world.home.items(JOBS)):
+    """Whether every job that somebody wants is finished, nothing of it is left on workers, and all
+    programs run, one manager as the leader.
+    """
+    if world.leader is None or any(_open(job) for job in world.home.items(JOBS)):
         return False
     return not any(_copies(world)) and all(p.task is not None for p in world.programs)
 
@@ -29,6 +31,7 @@ def end_checks(world: World) -> None:
     _check_reports(world)
     manager = world.leader
     if manager is None:
+        world.violate("converges", "nobody leads")
         return
     held = usage(world.home, world.truth)
     tree = manager.scheduler.snapshot.tree

@@ -24,7 +24,8 @@ from then on.
 """
 SUBMIT_S = 240.0
 BOUND_S = 1500.0
-REST_S = 125.0
+REST_S = 140.0
+"""Long enough for a whole minute that begins when a manager has taken up its work."""
 AFTERWARDS_S = 1.0
 BUSY_MINUTE = 4000
 RESTING_MINUTE = 12
