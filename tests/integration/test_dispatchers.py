@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from federation.api.names import Option
 from federation.edge.resources import CLUSTER_QUEUES, JOBS, WORKLOADS, resource_of
 from fedq.stack import Stack
 from tests.integration.conftest import Team
@@ -82,10 +83,11 @@ async def test_incremental(incremental: None, team: Team) -> None:
     names = {"admissionChecksStrategy": {"admissionChecks": [{"name": name}]}}
     async with clients(stack) as found:
         management = found["management"]
-        await management.patch(CLUSTER_QUEUES, name, {"spec": names})
 
-        async def submit(job: str, cpu: int) -> None:
-            await management.create(JOBS, team.job(job, seconds=60, cpu=str(cpu)))
+        async def submit(job: str, cpu: int, **options: str) -> None:
+            body = team.job(job, seconds=60, cpu=str(cpu))
+            body["metadata"]["annotations"] = options
+            await management.create(JOBS, body)
 
         async def workload(job: str, holds: Any) -> Json:
             def of_it(obj: Json) -> bool:
@@ -100,6 +102,10 @@ async def test_incremental(incremental: None, team: Team) -> None:
         def runs(status: Json) -> bool:
             return condition("Admitted")({"status": status})
 
+        for cluster in (first, second):  # a queue that the manager has not heard of is no candidate
+            await submit(f"on-{cluster}", 1, **{Option.CLUSTERS.value: cluster})
+            await workload(f"on-{cluster}", runs)
+        await management.patch(CLUSTER_QUEUES, name, {"spec": names})
         await submit("near", 15)  # of the 20 that each has
         assert (await workload("near", runs))["status"]["clusterName"] == first
 

@@ -171,7 +171,9 @@ async def test_the_management_api_is_away(cut: Cut) -> None:
     assert again["metadata"]["uid"] == before["stops"]["metadata"]["uid"]
     now, then = again["metadata"]["annotations"], before["stops"]["metadata"]["annotations"]
     assert int(now[Mirror.BREAKS.value]) > int(then[Mirror.BREAKS.value])
-    assert {**now, Mirror.BREAKS.value: ""} == {**then, Mirror.BREAKS.value: ""}
+    assert int(now[Mirror.HELD_SECONDS.value]) >= 1
+    assert now.keys() - then.keys() == {Mirror.HELD_SECONDS, Mirror.RESUMED_AT}
+    assert {**now, Mirror.BREAKS.value: ""}.items() >= {**then, Mirror.BREAKS.value: ""}.items()
     refused = Mirror.REFUSED.value
     await cut.place.until("late", lambda job: refused in job["metadata"]["annotations"])
     assert (await cut.job("after"))["spec"]["suspend"], "what is held keeps its room"
