@@ -197,8 +197,9 @@ async def test_a_worker_local_job_is_admitted_by_the_agent(team: Team) -> None:
     """Submitted straight to a worker it waits in that worker's queue, and its Workload says so."""
     async with observing(team.stack, team.name) as (_, clients):
         worker = clients["worker-1"]
-        for name in ("first", "second"):
-            await worker.create(JOBS, team.job(name, cpu="15", seconds=3))
+        await worker.create(JOBS, team.job("first", cpu="15", seconds=5))
+        await until(worker, JOBS, team.name, "first", lambda job: not job["spec"]["suspend"])
+        await worker.create(JOBS, team.job("second", cpu="15"))
         waiting = await until(worker, WORKLOADS, team.name, "", condition("QuotaReserved", "False"))
         assert "second" in waiting["metadata"]["name"]
         for name in ("first", "second"):
