@@ -15,7 +15,7 @@ from federation.api.names import (
 )
 from federation.api.record import condition, find, is_true, with_conditions, write_admission
 from federation.api.waiting import write_waiting
-from federation.core.bookkeeping import pods_ready_condition
+from federation.core.bookkeeping import MOST, pods_ready_condition
 from federation.core.checks import AdmissionCheckState, CheckState, synced
 from federation.core.facts import Binding, Queues, Record
 from federation.core.reasons import Reason
@@ -167,7 +167,7 @@ def admit_patch(
     names = {check.name for check in record.life.checks} | ({own_check} - {""})
     states = synced(record.life.checks, sorted(names), moment(now) or 0.0)
     states = with_own(states, own_check, CheckState.READY, said, now)
-    past = record.life.accumulated_past_s + held_s
+    past = min(record.life.accumulated_past_s + held_s, MOST)
     return status_patch(
         record,
         conditions=with_conditions(record.status, changes, now),

@@ -37,4 +37,5 @@ def stood_still(state: JobState, record: Record, now: float, timings: Timings) -
         return before
     limit = bound.rerun_after if bound.policy is OnDisconnect.KEEP else None
     lease = max(timings.lease, limit or 0.0)
-    return before + max(0.0, standing_of(state, bound.cluster).silent - lease)
+    over = max(0.0, standing_of(state, bound.cluster).silent - lease)
+    return before + min(over, max(0.0, now - since))
