@@ -170,9 +170,10 @@ class Jobs:
 
     async def hold(self, job: WorkerJob, why: str, now: float) -> None:
         """Suspend a copy because the lease ended, and say so, in one write; `now` is in seconds
-        since the epoch.
+        since the epoch. Since when it was held goes on where somebody had started it meanwhile.
         """
-        meta = {"uid": job.uid, "annotations": begins(why, now)}
+        since = job.pauses.since
+        meta = {"uid": job.uid, "annotations": begins(why, now if since is None else since)}
         try:
             async with asyncio.timeout(HOLD_S):
                 await self._stop(job, meta)
