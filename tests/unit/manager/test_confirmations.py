@@ -92,7 +92,7 @@ def test_an_order_that_cannot_be_taken_away_is_not_followed_later() -> None:
 
     def forbidden(request: Any) -> bool:
         path = request.url.raw_path.decode().partition("?")[0]
-        return request.method == "PATCH" and path.endswith(("/a", "/b"))
+        return bool(request.method == "PATCH" and path.endswith(("/a", "/b")))
 
     async def story(world: Lives, manager: Manager) -> None:
         world.home.fail(forbidden, times=10**6, status=403)
