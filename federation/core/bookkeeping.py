@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from federation.core.policies import Retention
 from federation.core.reasons import Reason, deactivated_due_to
 
-MOST = 2**31 - 1
+_MOST = 2**31 - 1
 """Counters are int32 on the wire."""
 
 
@@ -18,15 +18,15 @@ def accumulated_past(
     past_s: int, admitted_at: float | None, now: float, evicted: str, idle_s: float = 0.0
 ) -> int:
     """Seconds of execution counted so far, at the moment Admitted turns False. It stood still for
-    `idle_s` of them; what `past_s` was told of these before it was admitted is taken off again.
+    `idle_s` of them.
 
     `evicted` is the reason of Evicted. A workload that was deactivated because its time was over
     starts with a new clock if people activate it again. A clock that went back counts nothing.
     """
     if evicted == deactivated_due_to(Reason.MAXIMUM_EXECUTION_TIME_EXCEEDED):
         return 0
-    run = 0.0 if admitted_at is None else max(now - admitted_at, 0.0) - idle_s
-    return min(max(int(max(past_s, 0) + run), 0), MOST)
+    run = 0 if admitted_at is None else max(int(now - admitted_at - idle_s), 0)
+    return min(max(past_s, 0) + run, _MOST)
 
 
 def pods_ready_condition(
@@ -62,7 +62,7 @@ def counted(
     """The counts after one more eviction, in order of first occurrence."""
     for place, known in enumerate(counts):
         if (known.reason, known.cause) == (reason, cause):
-            more = EvictionCount(reason, cause, min(known.count + 1, MOST))
+            more = EvictionCount(reason, cause, min(known.count + 1, _MOST))
             return (*counts[:place], more, *counts[place + 1 :])
     return (*counts, EvictionCount(reason, cause, 1))
 

@@ -117,28 +117,17 @@ def test_time_counts_over_moves_without_what_it_stood_still(stored: Stored) -> N
 
 
 def test_a_copy_that_was_held_before_it_was_admitted(stored: Stored) -> None:
-    """What its copy was held is taken off all that ran since: it must not be taken off twice."""
-    record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, TWO))
-    record = stored.write(patches.admit_patch(record, "a", "", True, T2, 50))
-    life = replace(record.life, max_execution_s=600, idle_s=50.0, checks=())
-    at = record.life.admitted_at or 0.0
-    assert control(life, None, at + 1) == Nothing(at + 600)
-
-
-def test_a_copy_that_was_held_before_it_was_admitted_and_leaves_soon(stored: Stored) -> None:
-    """What was told of that as it was admitted is no time that it ran."""
+    """It is noted for how long, until it is bound anew; nothing of that is time that it ran."""
     record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, TWO))
     record = stored.write(patches.admit_patch(record, "a", "", True, T2, 600))
-    effect = replace(evict("ClusterLost"), unbind=True, idle_s=600.0)
+    assert record.binding is not None
+    assert record.binding.held_before == 600
+    effect = replace(evict("ClusterLost"), unbind=True, idle_s=0.0)
     record = stored.write(departure.evict_patch(record, effect, after(T2, 10)))
     assert record.life.accumulated_past_s == 10
-
-
-def test_held_for_longer_than_can_be_written(stored: Stored) -> None:
-    record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, TWO))
-    record = replace(record, life=replace(record.life, accumulated_past_s=2**31 - 2))
-    patch = patches.admit_patch(record, "a", "", True, T2, 999_999_999)
-    assert patch["status"]["accumulatedPastExecutionTimeSeconds"] == 2**31 - 1
+    record = stored.write(patches.bind_patch(record, ADMISSION, BINDING, TWO))
+    assert record.binding is not None
+    assert record.binding.held_before == 0
 
 
 @pytest.mark.parametrize(
