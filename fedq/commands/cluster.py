@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from federation.api.epochs import over_below
+from federation.api.lease import over_below
 from federation.api.names import Order as Note
 from federation.api.orders import GRACEFUL, NOW, cluster_orders
 from federation.edge.resources import MULTIKUEUE_CLUSTERS
