@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.api.access import agent_access, cluster_registration, kubeconfig_secret
-from federation.api.epochs import over_below
+from federation.api.lease import over_below
 from federation.api.multikueue import MultiKueueCluster
 from federation.api.names import FEDQ_NAMESPACE
 from federation.edge.errors import Forbidden, NotFound

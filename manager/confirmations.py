@@ -1,7 +1,8 @@
 """Orders of operators that confirm a fence: which are new, and what becomes of the others.
 
 An order that is not followed is taken off its cluster, where a later manager would find it; why is
-told in the status. One that names no epoch gets the one that it is for.
+told in the status. This manager never follows it later, be it that it cannot be taken away. One
+that names no epoch gets the one that it is for.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Confirmations:
     def __init__(self, client: KubeClient) -> None:
         self._client = client
         self._fresh: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
         self._texts: dict[str, str] = {}
 
     def seen(self, old: Json | None, new: Json | None) -> None:
@@ -34,19 +36,22 @@ class Confirmations:
         if obj is None:
             return
         name, text = obj["metadata"]["name"], None if new is None else _order(new)
+        if new is None:
+            self._texts.pop(name, None)
         if text is None:
             self._fresh.pop(name, None)
+            self._refused.pop(name, None)
         elif old is not None and _order(old) != text:
             self._fresh[name] = text
+            self._refused.pop(name, None)
             self._texts.pop(name, None)
 
     def order(self, obj: Json) -> Ordered | None:
-        """The order that stands on a cluster."""
-        orders = cluster_orders(obj)
-        if not orders.confirms:
+        """The order that stands on a cluster, unless it was refused already."""
+        orders, name, text = cluster_orders(obj), obj["metadata"]["name"], _order(obj)
+        if not orders.confirms or self._refused.get(name) == text:
             return None
-        fresh = self._fresh.get(obj["metadata"]["name"]) == _order(obj)
-        return Ordered(orders.confirmed_below, fresh)
+        return Ordered(orders.confirmed_below, self._fresh.get(name) == text)
 
     def text(self, obj: Json) -> str:
         """Why the last order was not followed; '' if it was, or that is not known yet."""
@@ -56,13 +61,22 @@ class Confirmations:
 
     async def settle(self, obj: Json, settled: Settled | None) -> None:
         """Rewrite an order, or take it away, unless somebody wrote to its cluster meanwhile."""
-        before = _order(obj)
-        if settled is None or before is None or settled.about != self.order(obj):
+        name, before = obj["metadata"]["name"], _order(obj)
+        if before is None:
             return
+        if settled is not None and settled.about == self.order(obj):
+            if settled.text is not None:
+                log.info("order.settled", cluster=name, order=settled.text, why=settled.why)
+                await self._write(obj, {_KEY: settled.text})
+                return
+            self._refused[name] = before
+            self._texts[name] = f"the order {_KEY}={before} was not followed: {settled.why}"
+            log.warning("order.refused", cluster=name, order=before, why=settled.why)
+        if self._refused.get(name) == before:
+            await self._write(obj, {_KEY: None, Order.FENCE_EVIDENCE.value: None})
+
+    async def _write(self, obj: Json, notes: dict[str, str | None]) -> None:
         name, version = obj["metadata"]["name"], obj["metadata"]["resourceVersion"]
-        notes: dict[str, str | None] = {_KEY: settled.text}
-        if settled.text is None:
-            notes[Order.FENCE_EVIDENCE.value] = None
         body = {"metadata": {"resourceVersion": version, "annotations": notes}}
         try:
             await self._client.patch(MULTIKUEUE_CLUSTERS, name, body)
@@ -70,12 +84,6 @@ class Confirmations:
             return  # the watch tells what it is now
         except ApiError as error:
             log.warning("order.not_settled", cluster=name, error=str(error))
-            return
-        if settled.text is None:
-            self._texts[name] = f"the order {_KEY}={before} was not followed: {settled.why}"
-            log.warning("order.refused", cluster=name, order=before, why=settled.why)
-        else:
-            log.info("order.settled", cluster=name, order=settled.text, why=settled.why)
 
 
 def _order(obj: Json) -> str | None:

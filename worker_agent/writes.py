@@ -27,10 +27,10 @@ from federation.edge.errors import (
 from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
+from federation.jobs import offer
 from federation.jobs.eviction_note import Eviction, encode_eviction
 from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.registry import KINDS
-from federation.jobs.offer import time_left
 from federation.jobs.pauses import begins, goes_on
 from worker_agent.facts import WorkerJob
 
@@ -170,9 +170,10 @@ class Jobs:
 
     async def hold(self, job: WorkerJob, why: str, now: float) -> None:
         """Suspend a copy because the lease ended, and say so, in one write; `now` is in seconds
-        since the epoch.
+        since the epoch. Since when it was held goes on where somebody had started it meanwhile.
         """
-        meta = {"uid": job.uid, "annotations": begins(why, now)}
+        since = job.pauses.since
+        meta = {"uid": job.uid, "annotations": begins(why, now if since is None else since)}
         try:
             async with asyncio.timeout(HOLD_S):
                 await self._stop(job, meta)
@@ -197,8 +198,7 @@ class Jobs:
         gives it: the clock of Kubernetes starts anew.
         """
         notes = {**goes_on(job.pauses, now), **self._lives_under()}
-        left = time_left(self._kinds[job.kind], body, job.pauses.stretch)
-        spec = {**left, **self._suspend(job, suspend=False)}
+        spec = offer.goes_on(self._kinds[job.kind], body, job.pauses.stretch)
         await self._patch(job, {"metadata": {"uid": job.uid, "annotations": notes}, "spec": spec})
         log.info("job.resumed", job=str(job.key), attempt=job.attempt)
 
@@ -286,8 +286,8 @@ class Jobs:
         breaks = self._breaks()
         return {Mirror.BREAKS.value: str(breaks)} if breaks else {}
 
-    def _suspend(self, job: WorkerJob, *, suspend: bool = True) -> Json:
-        return self._kinds[job.kind].suspend(suspend=suspend)
+    def _suspend(self, job: WorkerJob) -> Json:
+        return self._kinds[job.kind].suspend(suspend=True)
 
     async def _annotate(self, job: WorkerJob, notes: Mapping[str, str | None]) -> None:
         await self._patch(job, {"metadata": {"uid": job.uid, "annotations": notes}})

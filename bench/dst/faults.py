@@ -10,7 +10,7 @@ from bench.dst.cluster import Cluster
 from bench.dst.kubelets import COLLECTED_S
 from bench.dst.programs import ELECTION, Program
 from bench.dst.world import World
-from federation.api.epochs import over_below
+from federation.api.lease import over_below
 from federation.api.names import FEDQ_NAMESPACE, Order
 from federation.api.orders import GRACEFUL, NOW
 from federation.core.failover import Tier

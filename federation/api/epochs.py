@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from federation.api.names import FENCED, Lease, Mirror
+from federation.api.names import Mirror
 
 DIGITS = 9
 """More are nonsense: an epoch grows by one when a cluster is given up."""
@@ -21,13 +21,3 @@ def read_epoch(text: object) -> int:
 def epoch_of(obj: Mapping[str, Any]) -> int:
     """The epoch that a Lease or a copy is marked with; 0 without one."""
     return read_epoch((obj["metadata"].get("annotations") or {}).get(Mirror.EPOCH.value, ""))
-
-
-def over_below(lease: Mapping[str, Any]) -> int:
-    """What was bound in an epoch below this cannot be started any more by an agent that renews the
-    Lease: it is fenced, or another physical cluster has the name. 0 if neither.
-    """
-    if (lease.get("spec") or {}).get("holderIdentity") == FENCED:
-        return epoch_of(lease)
-    notes = lease["metadata"].get("annotations") or {}
-    return read_epoch(notes.get(Lease.OWN_SINCE.value, ""))

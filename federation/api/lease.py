@@ -12,6 +12,7 @@ from typing import Any
 from federation.api.epochs import epoch_of, read_epoch
 from federation.api.names import FEDQ_NAMESPACE, FENCED, Lease, Mirror
 from federation.api.renewal import read_renewal
+from federation.core import confirming
 from federation.core.confirming import Confirm
 from federation.core.failover import PROFILES, Timings
 from federation.core.health import Create, Fence, identity_note
@@ -49,6 +50,11 @@ def lease_seen(obj: Json) -> LeaseSeen:
         breaks=told.breaks if current else 0,
         confirmed_below=read_epoch(str(notes.get(Lease.CONFIRMED_BELOW.value, ""))),
     )
+
+
+def over_below(obj: Json) -> int:
+    """What was bound below this epoch is over, as the Lease is: see `confirming.over_below`."""
+    return confirming.over_below(lease_seen(obj))
 
 
 def _number(value: object) -> float:

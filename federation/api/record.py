@@ -137,6 +137,7 @@ def _binding(fedq: Mapping[str, Any], cluster: str, attempt: int) -> Binding:
         fedq.get("boundAt", ""),
         known.get(fedq.get("policy", ""), OnDisconnect.STOP),
         fedq.get("rerunAfter"),
+        fedq.get("heldBefore") or 0,
     )
 
 

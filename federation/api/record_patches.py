@@ -71,6 +71,7 @@ def bind_patch(
             "boundAt": now,
             "policy": binding.policy.value,
             "rerunAfter": None if after is None else int(after),
+            "heldBefore": None,
             "message": "",
             "pods": None,
             "waiting": None,
@@ -150,8 +151,7 @@ def admit_patch(
 ) -> Json:
     """The cluster runs it, so the check that the manager decides itself is Ready.
 
-    `pods_ready` is None where nobody waits for them. If its copy was held for `held_s` seconds
-    before, these count here as past: they are taken off again with all that it was held.
+    `pods_ready` is None where nobody waits for them. Its copy was held for `held_s` seconds before.
     """
     changes = [
         condition(
@@ -167,14 +167,13 @@ def admit_patch(
     names = {check.name for check in record.life.checks} | ({own_check} - {""})
     states = synced(record.life.checks, sorted(names), moment(now) or 0.0)
     states = with_own(states, own_check, CheckState.READY, said, now)
-    past = record.life.accumulated_past_s + held_s
     return status_patch(
         record,
         conditions=with_conditions(record.status, changes, now),
         admissionChecks=write_checks(record.status.get("admissionChecks") or (), states) or None,
         clusterName=cluster,
         nominatedClusterNames=None,
-        **({"accumulatedPastExecutionTimeSeconds": past} if held_s else {}),
+        **({"fedq": {"heldBefore": held_s}} if held_s else {}),
     )
 
 

@@ -223,6 +223,8 @@ class FedqStatus(WireModel):
     rerun_after: Count | None = None
     """Seconds for which the cluster has to be silent at least before the workload runs elsewhere;
     fixed at the bind (`fedq.io/rerun-after`)."""
+    held_before: Count | None = None
+    """Seconds for which its copy stood still before it was admitted, as the lease had ended."""
     bound_at: Time | None = None
     nominated_at: Time | None = None
     """When clusters were nominated last: the round of the incremental dispatcher began."""

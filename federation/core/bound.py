@@ -227,8 +227,10 @@ def _evicted_there(record: Record, copy: RemoteJob) -> do.Evict:
 
 def _await_answer(state: JobState, copy: RemoteJob, now: float) -> Plan:
     deadline = max(state.deadline or now + ANSWER_S, copy.deciding_until)
-    state = replace(state, deadline=deadline, due=earlier(state.due, deadline))
-    if now < deadline or not loss.reached(state, copy.cluster):
+    state = replace(state, deadline=deadline)
+    if now < deadline:
+        return replace(state, due=earlier(state.due, deadline)), ()
+    if not loss.reached(state, copy.cluster):
         return state, ()
     return replace(state, deadline=None), (remove(copy),)
 

@@ -60,10 +60,11 @@ def answer(order: Ordered | None, watch: Watch, *, silent: bool) -> Confirm | Se
         return Settled(order, None, "the cluster has no Lease, so there is no fence to confirm")
     if order.below and order.below <= seen.confirmed_below:
         return None
-    if over := over_below(seen):
-        return _about(order, seen, over)
     if silent and order.fresh and order.below == seen.epoch + 1:
         return None
+    over = over_below(seen)
+    if seen.fenced or (over and order.below):
+        return _about(order, seen, over)
     if silent:
         return Settled(order, None, "the cluster is not fenced yet: give the order when it is")
     if watch.unheard:

@@ -32,9 +32,10 @@ def stood_still(state: JobState, record: Record, now: float, timings: Timings) -
         return 0.0
     if copy is not None and copy.ran_s is not None:
         return max(0.0, now - since - copy.ran_s)
-    before = copy.held_s if copy is not None else 0
+    before = max(0, copy.held_s - bound.held_before) if copy is not None else 0
     if not doubt.stops(bound):
         return before
     limit = bound.rerun_after if bound.policy is OnDisconnect.KEEP else None
     lease = max(timings.lease, limit or 0.0)
-    return before + max(0.0, standing_of(state, bound.cluster).silent - lease)
+    over = max(0.0, standing_of(state, bound.cluster).silent - lease)
+    return before + min(over, max(0.0, now - since))

@@ -78,7 +78,8 @@ class Binding:
 
     `policy` says what happens when the cluster is lost, `rerun_after` for how long it has to be
     silent at least before the job runs elsewhere (seconds; None: as the protocol needs). Both are
-    fixed when it is bound.
+    fixed when it is bound. `held_before` is for how many seconds its copy was held before it was
+    admitted.
     """
 
     cluster: str
@@ -87,6 +88,7 @@ class Binding:
     bound_at: str
     policy: OnDisconnect = OnDisconnect.STOP
     rerun_after: float | None = None
+    held_before: int = 0
 
 
 class Eviction(NamedTuple):

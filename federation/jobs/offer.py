@@ -21,6 +21,7 @@ from federation.core.types import PodSetAssignment
 from federation.jobs import template, token
 from federation.jobs.kinds.batch import BatchJob
 from federation.jobs.kinds.kind import JobKind
+from federation.jobs.kinds.parts import merged
 from federation.jobs.mirror import Identity
 
 Json = dict[str, Any]
@@ -60,13 +61,14 @@ def copy_of(
     return body
 
 
-def time_left(kind: JobKind, job: Json, used_s: int) -> Json:
-    """The part of the spec of a copy that gives it less time by so many seconds; {} without a
-    limit.
+def goes_on(kind: JobKind, job: Json, used_s: int) -> Json:
+    """What changes in the spec of a copy that goes on, with less time by so many seconds if it has
+    a limit.
     """
     less = deepcopy(job)
     kind.limit_time(less, used_s)
-    return {key: less["spec"][key] for key in less["spec"] if less["spec"][key] != job["spec"][key]}
+    left = template.merge_patch(job["spec"], less["spec"])
+    return merged(left, kind.suspend(suspend=False))
 
 
 def start_problem(job: Json, record: Record, kind: JobKind = _BATCH) -> str:

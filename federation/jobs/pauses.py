@@ -57,9 +57,10 @@ class Pauses:
 
 
 def read_pauses(notes: Mapping[str, str]) -> Pauses:
-    """What the annotations of a copy say."""
+    """What the annotations of a copy say. Since when it is held counts beside that it is."""
     started = moment(notes.get(Mirror.ADMITTED_AT.value)) or moment(notes.get(Mirror.RESERVED_AT))
-    resumed, since = (moment(notes.get(key.value)) for key in (Mirror.RESUMED_AT, Mirror.HELD_AT))
+    resumed = moment(notes.get(Mirror.RESUMED_AT.value))
+    since = moment(notes.get(Mirror.HELD_AT.value)) if notes.get(Mirror.HELD.value) else None
     written = notes.get(Mirror.HELD_SECONDS.value, "")
     seconds = int(written) if written.isdecimal() and len(written) < len(str(_MOST)) else 0
     return Pauses(started, resumed, since, seconds)

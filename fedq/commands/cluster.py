@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from federation.api.epochs import over_below
+from federation.api.lease import over_below
 from federation.api.names import Order as Note
 from federation.api.orders import GRACEFUL, NOW, cluster_orders
 from federation.edge.resources import MULTIKUEUE_CLUSTERS
@@ -240,8 +240,8 @@ async def _declared_dead(
     """What becomes of its jobs if nothing runs there any more, and that said on its Lease. A person
     who is asked and says no leaves the cluster as it is found.
     """
-    epoch = _fenced_epoch(found)
     dead = await read_situation(cluster.client, found.name, Order.CONFIRM)
+    epoch = _fenced_epoch(dead)  # of the Lease as it is written: its agent may just have come back
     if not dry_run:
         if not yes and not typer.confirm(_question(dead), err=True):
             return found

@@ -44,6 +44,20 @@ def test_execution_time_grows_when_admission_ends(
 
 
 @pytest.mark.parametrize(
+    ("past", "ran", "idle", "expected"),
+    [
+        (40, 60.0, 50.0, 50),
+        (40, 60.0, 60.0, 40),
+        (40, 10.0, 600.0, 40),
+    ],
+)
+def test_what_stood_still_is_no_execution(
+    past: int, ran: float, idle: float, expected: int
+) -> None:
+    assert accumulated_past(past, 100.0, 100.0 + ran, "", idle) == expected
+
+
+@pytest.mark.parametrize(
     ("admitted", "ready", "before", "expected"),
     [
         (False, False, None, (False, "WaitForStart")),

@@ -26,6 +26,8 @@ REFUSED: dict[str, tuple[LeaseSeen | None, bool, Ordered, str]] = {
     "an earlier fence": (FENCED, False, Ordered(2, fresh=True), "the ones below 3"),
     "a later fence": (FENCED, False, Ordered(4, fresh=True), "the ones below 3"),
     "later than another cluster has it": (OTHER, False, Ordered(4), "the ones below 3"),
+    "no epoch, another cluster has its name": (OTHER, False, Ordered(0), "renews its Lease"),
+    "and that is silent": (OTHER, True, Ordered(0, fresh=True), "not fenced yet"),
 }
 
 
@@ -46,6 +48,8 @@ OTHERS: dict[str, tuple[LeaseSeen, bool, Ordered | None, Confirm | Settled | Non
     "what another cluster had": (OTHER, False, Ordered(3), Confirm(3, 7)),
     "what it had before": (OTHER, False, Ordered(2), Confirm(2, 7)),
     "silent since, and not fenced: it is": (ALIVE, True, Ordered(4, fresh=True), None),
+    "so is one that took the name of another": (OTHER, True, Ordered(4, fresh=True), None),
+    "of which the one before is dead": (OTHER, True, Ordered(3), Confirm(3, 7)),
 }
 
 

@@ -109,6 +109,12 @@ STILL: dict[str, tuple[Record, RemoteJob | None, Standing, float]] = {
     "now": (admitted(500), held(ran_s=150, held_s=100), WELL, 350.0),
     "its cluster is lost: since its lease ended": (admitted(500), runs(), LOST, 61.0),
     "and before": (admitted(500), runs(held_s=20), LOST, 81.0),
+    "before it was admitted, too": (admitted(500, held_before=100), runs(held_s=120), LOST, 81.0),
+    "as told by another copy": (admitted(500, held_before=100), runs(held_s=20), WELL, 0.0),
+    "before, and now": (
+        admitted(500, held_before=100), held(ran_s=150, held_s=100), WELL, 350.0,
+    ),
+    "its cluster was lost before it was admitted": (admitted(10), runs(), LOST, 10.0),
     "it failed at the end of the lease": (
         admitted(500), copy(suspended=False, finished="Failed", ran_s=300), WELL, 200.0,
     ),

@@ -12,6 +12,7 @@ from federation.core import events as on
 from federation.core.backoff import RequeueState
 from federation.core.dispatch import Choice, Refusal
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
+from federation.core.failover import Standing
 from federation.core.lifecycle import step, wake_at
 from federation.core.stay import LifeRules
 from tests.unit.core.build import admission, behind, but, copy, local, record
@@ -412,6 +413,17 @@ def test_withdrawal_of_an_unanswered_offer() -> None:
     state, effects = go(state, on.Tick(), now=NOW + 12)
     assert effects == (do.Admit("a"), do.SetSuspend(False))
     assert wake_at(state) is None
+
+
+def test_an_unanswered_offer_where_nobody_can_be_reached() -> None:
+    """Its time is over, and asks for nothing before there is news of the cluster."""
+    away = Standing("a", reachable=False)
+    state, effects = go(offered(), on.ClusterStood(away))
+    assert wake_at(state) == NOW + 10
+    state, effects = go(state, on.Tick(), now=NOW + 10)
+    assert (effects, wake_at(state)) == ((), None)
+    state, effects = go(state, on.ClusterStood(Standing("a")), now=NOW + 60)
+    assert effects == (do.RemoveRemote("a", "copy-a-1", version=30, wait=False),)
 
 
 def test_the_withdrawn_offer_is_unbound() -> None:

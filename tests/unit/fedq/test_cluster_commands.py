@@ -416,6 +416,28 @@ def test_a_lease_that_is_written_meanwhile_is_not_called_dead(fedq: Fedq, kube: 
     assert "east" in there(kube)
 
 
+def test_an_agent_that_is_back_before_the_jobs_are_shown(fedq: Fedq, kube: FakeKube) -> None:
+    """What was read of the fence before that does not count."""
+    bind(kube, "kept", "keep")
+    stands(kube, "east", "Lost", holder=FENCED, epoch=4)
+    reads: list[str] = []
+
+    def back(request: Any) -> bool:
+        if request.method == "GET" and request.url.path.endswith("/leases/east"):
+            reads.append(request.url.path)
+            if len(reads) == 2:
+                kube.merge(r.LEASES, "east", {"spec": {"holderIdentity": "agent"}}, "fedq-system")
+        return False
+
+    kube.fail(back, times=10**6)
+    result = fedq("cluster", "leave", "east", "--force", "--dead", "--yes")
+    assert len(reads) == 2
+    assert result.exit_code == 1
+    assert "cluster east is not fenced" in result.stderr
+    assert Lease.CONFIRMED_BELOW.value not in lease_notes(kube)
+    assert "east" in there(kube)
+
+
 # Move
 
 

@@ -117,12 +117,17 @@ def test_time_counts_over_moves_without_what_it_stood_still(stored: Stored) -> N
 
 
 def test_a_copy_that_was_held_before_it_was_admitted(stored: Stored) -> None:
-    """What its copy was held is taken off all that ran since: it must not be taken off twice."""
+    """It is noted for how long, until it is bound anew; nothing of that is time that it ran."""
     record = stored.write(patches.bind_patch(stored.record, ADMISSION, BINDING, TWO))
-    record = stored.write(patches.admit_patch(record, "a", "", True, T2, 50))
-    life = replace(record.life, max_execution_s=600, idle_s=50.0, checks=())
-    at = record.life.admitted_at or 0.0
-    assert control(life, None, at + 1) == Nothing(at + 600)
+    record = stored.write(patches.admit_patch(record, "a", "", True, T2, 600))
+    assert record.binding is not None
+    assert record.binding.held_before == 600
+    effect = replace(evict("ClusterLost"), unbind=True, idle_s=0.0)
+    record = stored.write(departure.evict_patch(record, effect, after(T2, 10)))
+    assert record.life.accumulated_past_s == 10
+    record = stored.write(patches.bind_patch(record, ADMISSION, BINDING, TWO))
+    assert record.binding is not None
+    assert record.binding.held_before == 0
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from federation.core.pod_updates import PodSetUpdate
 from federation.core.types import Admission, PodSetAssignment
 from federation.jobs import batch_job
 from federation.jobs.eviction_note import Eviction, encode_eviction
+from federation.jobs.kinds.registry import KINDS
 from federation.jobs.mirror import Identity
-from federation.jobs.offer import copy_of, start_problem
+from federation.jobs.offer import copy_of, goes_on, start_problem
 from tests.unit.core.build import record
 from tests.unit.jobs.stored import JOB
 
@@ -42,6 +43,34 @@ def test_what_is_left_of_the_execution_time(limit: int, used: int, left: str) ->
     """Earlier runs count; a limit never vanishes by having been used up."""
     found = held(max_execution_s=limit, accumulated_past_s=used)
     assert copy_of(job(), IDENTITY, found)["metadata"]["labels"][MAX] == left
+
+
+RUN = {"activeDeadlineSeconds": 60, "cleanPodPolicy": "None"}
+ALONE = {**RUN, "suspend": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "expected"),
+    [
+        ("Job.v1.batch", {"suspend": True}, {"suspend": False}),
+        ("Job.v1.batch", ALONE, {"suspend": False, "activeDeadlineSeconds": 15}),
+        ("RayJob.v1.ray.io", ALONE, {"suspend": False, "activeDeadlineSeconds": 15}),
+        (
+            "PyTorchJob.v1.kubeflow.org",
+            {"runPolicy": ALONE},
+            {"runPolicy": {"suspend": False, "activeDeadlineSeconds": 15}},
+        ),
+        (
+            "MPIJob.v2beta1.kubeflow.org",
+            {"runPolicy": {"suspend": True}},
+            {"runPolicy": {"suspend": False}},
+        ),
+        ("JobSet.v1alpha2.jobset.x-k8s.io", ALONE, {"suspend": False}),
+    ],
+)
+def test_what_goes_on_has_the_time_that_is_left(name: str, spec: Json, expected: Json) -> None:
+    """Nothing else of it is written."""
+    assert goes_on(KINDS[name], {"spec": spec}, 45) == expected
 
 
 def test_no_limit_is_made_up() -> None:

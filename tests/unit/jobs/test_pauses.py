@@ -56,7 +56,8 @@ def test_evicted_while_it_is_held() -> None:
         {Mirror.HELD_SECONDS.value: "-5"},
         {Mirror.HELD_SECONDS.value: "9" * 30},
         {Mirror.HELD_SECONDS.value: "soon"},
-        {Mirror.HELD_AT.value: "yesterday", Mirror.RESERVED_AT.value: ""},
+        {Mirror.HELD.value: "so", Mirror.HELD_AT.value: "yesterday", Mirror.RESERVED_AT.value: ""},
+        {Mirror.HELD_AT.value: "2026-01-01T00:00:00Z"},
     ],
 )
 def test_nonsense_is_not_known(notes: Notes) -> None:

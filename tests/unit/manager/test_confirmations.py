@@ -87,6 +87,45 @@ def test_an_order_that_comes_too_early_is_taken_away() -> None:
     play(story, "a", "b")
 
 
+def test_an_order_that_cannot_be_taken_away_is_not_followed_later() -> None:
+    """The manager may not write to clusters, by permissions that are older than it is."""
+
+    def forbidden(request: Any) -> bool:
+        path = request.url.raw_path.decode().partition("?")[0]
+        return bool(request.method == "PATCH" and path.endswith(("/a", "/b")))
+
+    async def story(world: Lives, manager: Manager) -> None:
+        world.home.fail(forbidden, times=10**6, status=403)
+        place = await kept_job(world)
+        order(world, place, "2")
+        await world.until(lambda: refused(world, place), 20)
+        world.lose(place)
+        await world.until(lambda: world.phase(place) == "Lost")
+        await asyncio.sleep(60)  # virtual time
+        assert (world.record("j").attempt, confirmed(world, place)) == (1, None)
+        assert ordered(world, place) == "2"
+        assert "was not followed" in refused(world, place)
+        order(world, place, "02")
+        await world.until(lambda: world.record("j").attempt == 2, 30)
+
+    play(story, "a", "b")
+
+
+def test_a_new_cluster_is_told_nothing_of_the_orders_of_an_old_one() -> None:
+    async def story(world: Lives, manager: Manager) -> None:
+        order(world, "a", "2")
+        await world.until(lambda: refused(world, "a"), 20)
+        body = world.object("a")
+        meta = {"name": "a", "annotations": body["metadata"].get("annotations")}
+        world.home.delete(MULTIKUEUE_CLUSTERS, "a")
+        await asyncio.sleep(5)  # virtual time
+        world.home.create(MULTIKUEUE_CLUSTERS, {"metadata": meta, "spec": body["spec"]})
+        await world.until(lambda: world.phase("a") == "Ready")
+        assert not refused(world, "a")
+
+    play(story, "a", "b")
+
+
 def test_an_order_without_an_epoch_is_for_the_fence_that_stands() -> None:
     """And for no later one."""
 

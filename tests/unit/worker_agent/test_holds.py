@@ -454,9 +454,13 @@ async def test_somebody_starts_what_is_held() -> None:
         await worker.copy_runs("a")
         worker.ends()
         await worker.until_held("a")
+        since, ran_s = worker.note_of("a", Mirror.HELD_AT), remote_job("w", worker.get("a")).ran_s
         for _ in range(3):
+            worker.later(100)
             worker.fake.merge(JOBS, "a", {"spec": {"suspend": False}}, "team")
             await worker.until_held("a")
+        assert (worker.note_of("a", Mirror.HELD_AT), ran_s) == (since, 30)
+        assert remote_job("w", worker.get("a")).ran_s == 30
         worker.renew()
         worker.fake.merge(JOBS, "a", {"spec": {"suspend": False}}, "team")
         await worker.until_running("a")
