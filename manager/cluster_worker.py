@@ -316,6 +316,10 @@ class ClusterWorker:
             return Health(False, _reason(error), str(error))
         if self._other:
             return Health(False, ActiveReason.OTHER_CLUSTER.value, self._other)
+        return replace(self._reading(needed), answered=True)
+
+    def _reading(self, needed: Sequence[Informer]) -> Health:
+        """Whether all that is needed can be read from an API server that answers."""
         for informer in needed:
             if isinstance(informer.error, NotFound):
                 text = _missing(informer, plain=self.spec.plain)

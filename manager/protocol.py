@@ -116,11 +116,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether the cluster can be worked with, by the last probe; reasons are condition reasons."""
+    """Whether the cluster can be worked with, by the last probe; reasons are condition reasons.
+    `answered` is that its API server is well, and something else is not.
+    """
 
     ok: bool = False
     reason: str = ActiveReason.CONNECTING.value
     message: str = "the first contact is still to come"
+    answered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
