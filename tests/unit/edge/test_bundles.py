@@ -25,6 +25,7 @@ class Heard:
     def __init__(self) -> None:
         self.told: list[tuple[str, list[str]]] = []
         self.last: Json = {}
+        self.versions: list[str] = []
 
     def on_list(self, items: Any, resource_version: str) -> None:
         self.told += [("LISTED", _names(item)) for item in items]
@@ -32,6 +33,7 @@ class Heard:
     def on_event(self, type: str, obj: Json) -> None:
         self.told.append((type, _names(obj)))
         self.last = obj
+        self.versions.append(obj["metadata"]["resourceVersion"])
 
 
 def _names(obj: Json) -> list[str]:
@@ -140,6 +142,46 @@ def test_where_pods_are_held_a_group_that_loses_one_is_gone(listed: bool) -> Non
     bundles.on_event("ADDED", dated("c", 9, version=9))
     assert heard.told[-1] == ("MODIFIED", ["b", "c"])
     assert heard.last["metadata"]["uid"] == "u-b"
+
+
+def moved(pod_: Json, version: int, **meta: Any) -> Json:
+    return {**pod_, "metadata": {**pod_["metadata"], "resourceVersion": str(version), **meta}}
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_pod_that_somebody_puts_into_another_group_leaves_its_own(held: bool) -> None:
+    """Labels of pods can be changed. Its group is gone before the pod is told of as it is now."""
+    heard = Heard()
+    bundles = Bundles(heard, held=held)
+    one = pod("a", total=1, version=3)
+    bundles.on_list([one], "5")
+    bundles.on_event("MODIFIED", moved(one, 7, labels={"kueue.x-k8s.io/queue-name": "lq"}))
+    assert heard.told[-2:] == [("DELETED", []), ("MODIFIED", ["a"])]
+    assert heard.versions[-2:] == ["6", "7"]
+
+
+def test_a_pod_that_gets_an_owner_leaves_its_group() -> None:
+    """It is queued with that, and its end does not go unseen."""
+    heard = Heard()
+    bundles = Bundles(heard)
+    one = pod("a", version=3)
+    bundles.on_list([one], "5")
+    owner = {"kind": "Job", "name": "j", "controller": True}
+    bundles.on_event("MODIFIED", moved(one, 7, ownerReferences=[owner]))
+    assert heard.told[-1] == ("DELETED", [])
+    bundles.on_event("DELETED", moved(one, 8, ownerReferences=[owner]))
+    assert len(heard.told) == 2
+
+
+def test_nothing_is_kept_of_groups_that_are_gone() -> None:
+    bundles = Bundles(Heard(), held=True)
+    bundles.on_list([], "1")
+    for name in ("a", "b"):
+        bundles.on_event("ADDED", dated(name, 1, version=3))
+    for name in ("a", "b"):
+        bundles.on_event("DELETED", dated(name, 1, version=4))
+    for kept in (bundles._pods, bundles._heads, bundles._members, bundles._seen, bundles._where):
+        assert kept == {}
 
 
 @pytest.fixture
