@@ -211,7 +211,10 @@ class ClusterNews:
             self._versions[at] = max(self._versions.get(at, 0), remote.version)
 
     def _see_copy(self, link: ClusterLink, copy: Copy) -> None:
-        remote = copy.remote
+        remote, state = copy.remote, self._states.get(copy.local_uid)
+        if state is not None and _is_elsewhere(state, remote):
+            log.warning("copy.forged", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
+            return
         if not remote.gone:
             self._here.setdefault(link.name, set()).add(copy.local_uid)
         elif copy.local_uid in self._here.get(link.name, ()):
@@ -219,7 +222,7 @@ class ClusterNews:
         if remote.gone or remote.finished:
             for uid in (copy.local_uid, growth_uid(copy.local_uid)):
                 link.ledger.ended(uid, remote.version)
-        if copy.local_uid in self._states:
+        if state is not None:
             self._feed(copy.local_uid, on.RemoteSeen(remote))
         elif not remote.gone and not remote.terminating:
             log.info("orphan.found", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
@@ -256,6 +259,14 @@ class ClusterNews:
         for uid in concerned.keys() - found.local_uids:
             if standing is None or not self._apart(uid, concerned[uid], standing):
                 self._feed(uid, on.RemoteAbsent(link.name, found.version))
+
+
+def _is_elsewhere(state: JobState, remote: RemoteJob) -> bool:
+    """Whether it is in another namespace than the job that it says it is a copy of. Who may write
+    there can copy the annotations of any copy that they see.
+    """
+    known = state.local or state.record
+    return known is not None and known.key.namespace != remote.key.namespace
 
 
 def _inventories(news: News) -> Iterator[Inventory]:
