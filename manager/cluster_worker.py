@@ -41,6 +41,7 @@ from manager.protocol import (
     ClusterSpec,
     Command,
     Copy,
+    CreateCopy,
     Health,
     Inventory,
     News,
@@ -351,6 +352,9 @@ class ClusterWorker:
     async def _one(self, command: Command) -> Outcome:
         if self._client is None:
             text = "no connection yet"
+            return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, text, reply=Reply.UNSENT)
+        if isinstance(command, CreateCopy) and (command.clone is not None) != self.spec.plain:
+            text = "it has just been said whether there is an agent: another worker takes over"
             return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, text, reply=Reply.UNSENT)
         try:
             async with self._limit:
