@@ -170,8 +170,8 @@ class Copies:
             self._controller.feed(uid, on.RemoteSeen(outcome.remote))
         if outcome.result is Result.ABSENT:
             self._controller.feed(uid, on.RemoteAbsent(copy.cluster, copy.version))
-        elif outcome.result is Result.RETRY and outcome.remote is not None:
-            raise Again("", AFTER_CONFLICT_S)  # it has changed, and is known as it is now
+        elif _has_changed(copy, outcome):
+            raise Again("", AFTER_CONFLICT_S)
         else:
             _check(outcome)
 
@@ -181,6 +181,14 @@ def _for_plain_kueue(command: CreateCopy, record: Record) -> CreateCopy:
     name = record.key.name
     clone = clone_of(command.body, name, record.priority)
     return replace(command, body=job_of(command.body, name), clone=clone)
+
+
+def _has_changed(copy: RemoteJob, outcome: Outcome) -> bool:
+    """Whether what was to be done was decided on another state, and the one there is now is known.
+    What is refused of a copy that is as it was would be refused again at once.
+    """
+    found = outcome.remote
+    return outcome.result is Result.RETRY and found is not None and found.version != copy.version
 
 
 def _check(outcome: Outcome) -> None:
