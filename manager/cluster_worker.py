@@ -127,12 +127,12 @@ class ClusterWorker:
 
     def _informers(self, client: KubeClient, own: Select) -> tuple[Informer, ...]:
         """Of what the cluster cannot be worked with without."""
+        jobs = own if BATCH_JOB in self._kinds else NOTHING
         if self._plain is not None:
             queues = PlainQueues(self.spec.name, self.see_report)
-            return plain_informers(client, own, self._plain, queues, self._is_meant)
+            return plain_informers(client, jobs, self._plain, queues, self._is_meant)
         on_copy = Calls(self._see_listed, self.see_copy, partial(self.see_copy, gone=True))
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
-        jobs = own if BATCH_JOB in self._kinds else NOTHING
         return (
             Informer(client, JOBS, on_copy, select=jobs),
             Informer(client, WORKER_REPORTS, on_report),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from federation.api.names import RESOURCE_IN_USE, Mirror
-from federation.core.facts import ObjectKey
+from federation.core.facts import BATCH_JOB, ObjectKey
 from federation.edge.informer import Calls
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import JOBS, WORKLOADS, Resource
+from manager.cluster_worker import ClusterWorker
 from manager.plain_copies import PlainCopies
 from manager.plain_writes import PlainWrites
 from manager.protocol import ClusterSpec, Copy, CreateCopy, DeleteCopy, Inventory, Result
 from tests.fakes.kube_api import FakeKube
+from tests.unit.manager.support import until
 
 Json = dict[str, Any]
 KEY = "team/u"
@@ -148,6 +151,24 @@ async def test_finalizers_of_others_stay(writes: Any) -> None:
     command = DeleteCopy(ObjectKey("team", "j"), f"{KEY}.1", None, wait=True)
     assert (await made.run(command)).result is Result.ABSENT
     assert fake.get(WORKLOADS, "j", "team")["metadata"]["finalizers"] == ["example.com/audit"]
+
+
+async def test_copies_of_a_kind_that_is_switched_off() -> None:
+    """They are not looked at, and do not end the worker."""
+    fake = FakeKube(namespaces=("team",))
+    left = _fresh()
+    left["metadata"]["labels"] = {"kueue.x-k8s.io/multikueue-origin": "o"}
+    fake.create(WORKLOADS, left)
+    spec = ClusterSpec("k", b"", "o", external=(), off=frozenset({BATCH_JOB}), plain=True)
+    client = KubeClient(Endpoint("https://fake", name="k"), transport=fake)
+    worker = ClusterWorker(spec, client)
+    task = asyncio.create_task(worker.run())
+    try:
+        await until(lambda: task.done() or worker._health.ok, "it is connected")
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _fresh() -> Json:
