@@ -58,7 +58,7 @@ class ClusterNews:
         self._here: dict[str, set[str]] = {}
         """UIDs of the jobs whose copies were seen on the physical cluster that has a name now."""
         self._reruns = Reruns(self._rerun)
-        self._orphans: dict[str, dict[str, RemoteJob]] = {}
+        self._orphans: dict[str, dict[str, Copy]] = {}
         self._again: dict[str, asyncio.TimerHandle] = {}
         self._versions: dict[tuple[str, str], int] = {}
         """The newest version that was heard of on each cluster, by kind: listings of several kinds
@@ -226,16 +226,19 @@ class ClusterNews:
             self._feed(copy.local_uid, on.RemoteSeen(remote))
         elif not remote.gone and not remote.terminating:
             log.info("orphan.found", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
-            self._orphans.setdefault(link.name, {})[remote.uid] = remote
-            self._start("", self._remove_orphan(link, remote))
+            self._orphans.setdefault(link.name, {})[remote.uid] = copy
+            self._start("", self._remove_orphan(link, copy))
         else:
             self._orphans.get(link.name, {}).pop(remote.uid, None)
 
-    async def _remove_orphan(self, link: ClusterLink, remote: RemoteJob) -> None:
+    async def _remove_orphan(self, link: ClusterLink, copy: Copy) -> None:
         """Delete a copy whose local job is gone. It may never change again, so that no event tells
         of it: if it cannot be done now, it is done when the cluster is reached, or in a while.
         """
-        command = DeleteCopy(remote.key, remote.uid, None, remote.running, remote.kind)
+        remote = copy.remote
+        command = DeleteCopy(
+            remote.key, remote.uid, None, remote.running, remote.kind, copy.local_uid
+        )
         outcome = await link.command(command)
         if outcome.result in (Result.OK, Result.ABSENT):
             self._orphans.get(link.name, {}).pop(remote.uid, None)
@@ -248,9 +251,9 @@ class ClusterNews:
     def _orphans_again(self, link: ClusterLink) -> None:
         self._again.pop(link.name, None)
         known = self._standings.get(link.name)
-        for remote in list(self._orphans.get(link.name, {}).values()):
+        for copy in list(self._orphans.get(link.name, {}).values()):
             if known is None or known.reachable:
-                self._start("", self._remove_orphan(link, remote))
+                self._start("", self._remove_orphan(link, copy))
 
     def _check_inventory(self, link: ClusterLink, found: Inventory) -> None:
         jobs = self._jobs(link.name)

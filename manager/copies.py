@@ -113,7 +113,7 @@ class Copies:
         """Raise the epoch of the copy."""
         link = self._link(state, effect.cluster)
         copy = state.remotes[effect.cluster]
-        outcome = await link.command(AdoptCopy(copy.key, effect.uid, effect.epoch, copy.kind))
+        outcome = await link.command(AdoptCopy(copy.key, effect.uid, effect.epoch, copy.kind, uid))
         self._take(uid, copy, outcome)
 
     async def prioritize(self, uid: str, state: JobState, effect: do.Prioritize) -> None:
@@ -152,13 +152,14 @@ class Copies:
         self, uid: str, state: JobState, cluster: str, copy_uid: str, body: Json
     ) -> None:
         link, copy = self._link(state, cluster), state.remotes[cluster]
-        self._take(uid, copy, await link.command(ChangeCopy(copy.key, copy_uid, body, copy.kind)))
+        command = ChangeCopy(copy.key, copy_uid, body, copy.kind, uid)
+        self._take(uid, copy, await link.command(command))
 
     async def remove(self, uid: str, state: JobState, effect: do.RemoveRemote) -> None:
         """Delete the copy."""
         link = self._link(state, effect.cluster)
         copy = state.remotes[effect.cluster]
-        command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait, copy.kind)
+        command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait, copy.kind, uid)
         outcome = await link.command(command)
         self._take(uid, copy, outcome)
         if outcome.result is Result.ABSENT:
