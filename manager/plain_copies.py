@@ -184,6 +184,9 @@ class PlainQueues:
 
     def _see(self, kind: Resource, obj: Json, *, gone: bool = False) -> None:
         objects, uid = self._seen.setdefault(kind, {}), obj["metadata"]["uid"]
+        known = objects.get(uid)
+        if kind is LOCAL_QUEUES and known and not gone and known.get("spec") == obj.get("spec"):
+            return  # Kueue writes the status of each with every Workload in it
         if gone:
             objects.pop(uid, None)
         else:

@@ -12,9 +12,9 @@ from federation.core.facts import BATCH_JOB, ObjectKey
 from federation.edge.informer import Calls
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
-from federation.edge.resources import JOBS, WORKLOADS, Resource
+from federation.edge.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Resource
 from manager.cluster_worker import ClusterWorker
-from manager.plain_copies import PlainCopies
+from manager.plain_copies import PlainCopies, PlainQueues
 from manager.plain_writes import PlainWrites
 from manager.protocol import ClusterSpec, Copy, CreateCopy, DeleteCopy, Inventory, Result
 from tests.fakes.kube_api import FakeKube
@@ -119,6 +119,20 @@ def test_annotations_that_were_copied_into_another_namespace() -> None:
     assert forged.uid != world.copies.facts(KEY).uid
     assert world.told[-1].remote.uid == forged.uid
     assert not world.copies.facts(KEY).gone
+
+
+def test_a_report_is_not_made_again_for_the_status_of_a_local_queue() -> None:
+    """That changes with every Workload, and says nothing of what is free."""
+    told: list[Json] = []
+    queues = PlainQueues("k", told.append)
+    door = {"metadata": {"namespace": "team", "name": "lq", "uid": "q"}, "spec": {}}
+    queues.calls(CLUSTER_QUEUES).on_list([], "1")
+    queues.calls(LOCAL_QUEUES).on_list([door], "1")
+    queues.calls(LOCAL_QUEUES).seen({**door, "status": {"pendingWorkloads": 1}})
+    assert len(told) == 1
+    queues.calls(LOCAL_QUEUES).seen({**door, "spec": {"clusterQueue": "cq"}})
+    queues.calls(LOCAL_QUEUES).gone(door)
+    assert len(told) == 3
 
 
 # Writes
