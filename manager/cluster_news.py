@@ -58,7 +58,7 @@ class ClusterNews:
         self._here: dict[str, set[str]] = {}
         """UIDs of the jobs whose copies were seen on the physical cluster that has a name now."""
         self._reruns = Reruns(self._rerun)
-        self._orphans: dict[str, dict[str, RemoteJob]] = {}
+        self._orphans: dict[str, dict[str, Copy]] = {}
         self._again: dict[str, asyncio.TimerHandle] = {}
         self._versions: dict[tuple[str, str], int] = {}
         """The newest version that was heard of on each cluster, by kind: listings of several kinds
@@ -211,7 +211,10 @@ class ClusterNews:
             self._versions[at] = max(self._versions.get(at, 0), remote.version)
 
     def _see_copy(self, link: ClusterLink, copy: Copy) -> None:
-        remote = copy.remote
+        remote, state = copy.remote, self._states.get(copy.local_uid)
+        if state is not None and _is_elsewhere(state, remote):
+            log.warning("copy.forged", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
+            return
         if not remote.gone:
             self._here.setdefault(link.name, set()).add(copy.local_uid)
         elif copy.local_uid in self._here.get(link.name, ()):
@@ -219,20 +222,23 @@ class ClusterNews:
         if remote.gone or remote.finished:
             for uid in (copy.local_uid, growth_uid(copy.local_uid)):
                 link.ledger.ended(uid, remote.version)
-        if copy.local_uid in self._states:
+        if state is not None:
             self._feed(copy.local_uid, on.RemoteSeen(remote))
         elif not remote.gone and not remote.terminating:
             log.info("orphan.found", cluster=link.name, job=str(remote.key), uid=copy.local_uid)
-            self._orphans.setdefault(link.name, {})[remote.uid] = remote
-            self._start("", self._remove_orphan(link, remote))
+            self._orphans.setdefault(link.name, {})[remote.uid] = copy
+            self._start("", self._remove_orphan(link, copy))
         else:
             self._orphans.get(link.name, {}).pop(remote.uid, None)
 
-    async def _remove_orphan(self, link: ClusterLink, remote: RemoteJob) -> None:
+    async def _remove_orphan(self, link: ClusterLink, copy: Copy) -> None:
         """Delete a copy whose local job is gone. It may never change again, so that no event tells
         of it: if it cannot be done now, it is done when the cluster is reached, or in a while.
         """
-        command = DeleteCopy(remote.key, remote.uid, None, remote.running, remote.kind)
+        remote = copy.remote
+        command = DeleteCopy(
+            remote.key, remote.uid, None, remote.running, remote.kind, copy.local_uid
+        )
         outcome = await link.command(command)
         if outcome.result in (Result.OK, Result.ABSENT):
             self._orphans.get(link.name, {}).pop(remote.uid, None)
@@ -245,9 +251,9 @@ class ClusterNews:
     def _orphans_again(self, link: ClusterLink) -> None:
         self._again.pop(link.name, None)
         known = self._standings.get(link.name)
-        for remote in list(self._orphans.get(link.name, {}).values()):
+        for copy in list(self._orphans.get(link.name, {}).values()):
             if known is None or known.reachable:
-                self._start("", self._remove_orphan(link, remote))
+                self._start("", self._remove_orphan(link, copy))
 
     def _check_inventory(self, link: ClusterLink, found: Inventory) -> None:
         jobs = self._jobs(link.name)
@@ -256,6 +262,14 @@ class ClusterNews:
         for uid in concerned.keys() - found.local_uids:
             if standing is None or not self._apart(uid, concerned[uid], standing):
                 self._feed(uid, on.RemoteAbsent(link.name, found.version))
+
+
+def _is_elsewhere(state: JobState, remote: RemoteJob) -> bool:
+    """Whether it is in another namespace than the job that it says it is a copy of. Who may write
+    there can copy the annotations of any copy that they see.
+    """
+    known = state.local or state.record
+    return known is not None and known.key.namespace != remote.key.namespace
 
 
 def _inventories(news: News) -> Iterator[Inventory]:

@@ -41,6 +41,7 @@ from manager.protocol import (
     ClusterSpec,
     Command,
     Copy,
+    CreateCopy,
     Health,
     Inventory,
     News,
@@ -126,12 +127,12 @@ class ClusterWorker:
 
     def _informers(self, client: KubeClient, own: Select) -> tuple[Informer, ...]:
         """Of what the cluster cannot be worked with without."""
+        jobs = own if BATCH_JOB in self._kinds else NOTHING
         if self._plain is not None:
             queues = PlainQueues(self.spec.name, self.see_report)
-            return plain_informers(client, own, self._plain, queues, self._is_meant)
+            return plain_informers(client, jobs, self._plain, queues, self._is_meant)
         on_copy = Calls(self._see_listed, self.see_copy, partial(self.see_copy, gone=True))
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
-        jobs = own if BATCH_JOB in self._kinds else NOTHING
         return (
             Informer(client, JOBS, on_copy, select=jobs),
             Informer(client, WORKER_REPORTS, on_report),
@@ -316,6 +317,10 @@ class ClusterWorker:
             return Health(False, _reason(error), str(error))
         if self._other:
             return Health(False, ActiveReason.OTHER_CLUSTER.value, self._other)
+        return replace(self._reading(needed), answered=True)
+
+    def _reading(self, needed: Sequence[Informer]) -> Health:
+        """Whether all that is needed can be read from an API server that answers."""
         for informer in needed:
             if isinstance(informer.error, NotFound):
                 text = _missing(informer, plain=self.spec.plain)
@@ -347,6 +352,9 @@ class ClusterWorker:
     async def _one(self, command: Command) -> Outcome:
         if self._client is None:
             text = "no connection yet"
+            return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, text, reply=Reply.UNSENT)
+        if isinstance(command, CreateCopy) and (command.clone is not None) != self.spec.plain:
+            text = "it has just been said whether there is an agent: another worker takes over"
             return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, text, reply=Reply.UNSENT)
         try:
             async with self._limit:

@@ -167,7 +167,7 @@ class Clusters:
             inventory_epoch=link.ledger.inventory_epoch if link else 0,
             order=self._confirmations.order(obj),
             identity=link.identity if link else "",
-            contact=health.ok or health.reason not in SILENT,
+            contact=health.ok or health.answered or health.reason not in SILENT,
         )
 
     def _reached(self, name: str, obj: Json) -> Health:
@@ -187,7 +187,9 @@ class Clusters:
             return Health(False, reason.value, ledger.unreadable)
         if not ledger.reported and self.plain(name):
             text = "its ClusterQueues and LocalQueues have not been read yet"
-            return Health(False, ActiveReason.CONNECTING.value, text)
+            return replace(
+                link.health, ok=False, reason=ActiveReason.CONNECTING.value, message=text
+            )
         if not ledger.reported:
             text = "the agent has published no WorkerReport yet: is it running?"
             return Health(False, ActiveReason.NO_WORKER_REPORT.value, text)

@@ -113,7 +113,7 @@ class Copies:
         """Raise the epoch of the copy."""
         link = self._link(state, effect.cluster)
         copy = state.remotes[effect.cluster]
-        outcome = await link.command(AdoptCopy(copy.key, effect.uid, effect.epoch, copy.kind))
+        outcome = await link.command(AdoptCopy(copy.key, effect.uid, effect.epoch, copy.kind, uid))
         self._take(uid, copy, outcome)
 
     async def prioritize(self, uid: str, state: JobState, effect: do.Prioritize) -> None:
@@ -152,13 +152,14 @@ class Copies:
         self, uid: str, state: JobState, cluster: str, copy_uid: str, body: Json
     ) -> None:
         link, copy = self._link(state, cluster), state.remotes[cluster]
-        self._take(uid, copy, await link.command(ChangeCopy(copy.key, copy_uid, body, copy.kind)))
+        command = ChangeCopy(copy.key, copy_uid, body, copy.kind, uid)
+        self._take(uid, copy, await link.command(command))
 
     async def remove(self, uid: str, state: JobState, effect: do.RemoveRemote) -> None:
         """Delete the copy."""
         link = self._link(state, effect.cluster)
         copy = state.remotes[effect.cluster]
-        command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait, copy.kind)
+        command = DeleteCopy(copy.key, effect.uid, effect.version, effect.wait, copy.kind, uid)
         outcome = await link.command(command)
         self._take(uid, copy, outcome)
         if outcome.result is Result.ABSENT:
@@ -170,8 +171,8 @@ class Copies:
             self._controller.feed(uid, on.RemoteSeen(outcome.remote))
         if outcome.result is Result.ABSENT:
             self._controller.feed(uid, on.RemoteAbsent(copy.cluster, copy.version))
-        elif outcome.result is Result.RETRY and outcome.remote is not None:
-            raise Again("", AFTER_CONFLICT_S)  # it has changed, and is known as it is now
+        elif _has_changed(copy, outcome):
+            raise Again("", AFTER_CONFLICT_S)
         else:
             _check(outcome)
 
@@ -181,6 +182,14 @@ def _for_plain_kueue(command: CreateCopy, record: Record) -> CreateCopy:
     name = record.key.name
     clone = clone_of(command.body, name, record.priority)
     return replace(command, body=job_of(command.body, name), clone=clone)
+
+
+def _has_changed(copy: RemoteJob, outcome: Outcome) -> bool:
+    """Whether what was to be done was decided on another state, and the one there is now is known.
+    What is refused of a copy that is as it was would be refused again at once.
+    """
+    found = outcome.remote
+    return outcome.result is Result.RETRY and found is not None and found.version != copy.version
 
 
 def _check(outcome: Outcome) -> None:

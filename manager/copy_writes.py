@@ -20,7 +20,7 @@ from federation.edge.errors import (
     NotFound,
 )
 from federation.edge.kind_informers import served
-from federation.edge.kind_objects import objects
+from federation.edge.kind_objects import Objects, Whose, objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
 from federation.jobs.kinds.kind import JobKind, Kinds
@@ -144,17 +144,21 @@ class CopyWrites:
         """
         notes = {Mirror.EPOCH.value: str(command.epoch)}
         body = {"metadata": {"annotations": notes}}
-        return await self.change(ChangeCopy(command.key, command.uid, body, command.kind))
+        return await self.change(
+            ChangeCopy(command.key, command.uid, body, command.kind, command.local_uid)
+        )
 
     async def change(self, command: ChangeCopy) -> Outcome:
         """A merge patch of the copy that has the UID."""
         key, meta = command.key, {**command.body.get("metadata", {}), "uid": command.uid}
         try:
-            stored = objects(self._client, self._kinds[command.kind])
+            stored = self._stored(command)
             job = await stored.patch(key.name, {**command.body, "metadata": meta}, key.namespace)
-        except NotFound:
-            return Outcome(Result.ABSENT)
-        except (Conflict, Invalid) as error:  # another object has the name, or it was written
+        except (
+            NotFound,
+            Conflict,
+            Invalid,
+        ) as error:  # another has the name, or it changed
             return await self._look(command, error)
         return Outcome(Result.OK, remote=self._copy(job))
 
@@ -162,7 +166,7 @@ class CopyWrites:
         """The copy that has the UID, as it was seen if the command names a version."""
         key, kind = command.key, self._kinds[command.kind]
         try:
-            answer = await objects(self._client, kind).delete(
+            answer = await self._stored(command).delete(
                 key.name,
                 key.namespace,
                 uid=command.uid,
@@ -177,11 +181,16 @@ class CopyWrites:
             return Outcome(Result.OK, remote=self._copy(answer))
         return Outcome(Result.ABSENT)
 
-    async def _look(self, command: ChangeCopy | DeleteCopy, error: Conflict | Invalid) -> Outcome:
+    def _stored(self, command: ChangeCopy | DeleteCopy) -> Objects:
+        whose = Whose(command.local_uid, command.uid)
+        return objects(self._client, self._kinds[command.kind], whose=whose)
+
+    async def _look(
+        self, command: ChangeCopy | DeleteCopy, error: NotFound | Conflict | Invalid
+    ) -> Outcome:
         """Another object has the name (ours is gone), or ours changed: let the caller look."""
-        stored = objects(self._client, self._kinds[command.kind])
         try:
-            job = await stored.get(command.key.name, command.key.namespace)
+            job = await self._stored(command).get(command.key.name, command.key.namespace)
         except NotFound:
             return Outcome(Result.ABSENT)
         if job["metadata"]["uid"] != command.uid:

@@ -19,7 +19,7 @@ from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Json, Resource
 from federation.jobs.mirror import mirrored_attempt
-from federation.jobs.plain_kueue import answer, remote_job
+from federation.jobs.plain_kueue import answer, pair_key, remote_job
 from manager.copy_writes import local_uid
 from manager.protocol import Copy, Inventory
 
@@ -34,9 +34,13 @@ class PlainCopies:
     def __init__(self, cluster: str, tell: Callable[[Copy], None], tell_all: TellAll) -> None:
         self._cluster, self._tell, self._tell_all = cluster, tell, tell_all
         self._seen: dict[Resource, dict[str, Json]] = {WORKLOADS: {}, JOBS: {}}
+        """By `pair_key`, as all that follows."""
         self._listed: dict[Resource, int] = {}
+        self._shown: dict[Resource, int] = {}
+        """The newest version that a list or a watch has shown. What is known from answers can be
+        newer than a list that was read meanwhile."""
         self._floors: dict[str, int] = {}
-        """The highest version that was told of each copy, by local UID."""
+        """The highest version that was told of each copy."""
         self._waits: dict[str, tuple[float, float]] = {}
         self._started: set[str] = set()
         self._deleted = Deletions()
@@ -46,13 +50,13 @@ class PlainCopies:
         """Whether all copies are."""
         return len(self._listed) == len(self._seen)
 
-    def clone(self, uid: str) -> Json | None:
-        """The Workload of a job (local UID)."""
-        return self._seen[WORKLOADS].get(uid)
+    def clone(self, key: str) -> Json | None:
+        """The Workload of a copy."""
+        return self._seen[WORKLOADS].get(key)
 
-    def job(self, uid: str) -> Json | None:
+    def job(self, key: str) -> Json | None:
         """The Job of it."""
-        return self._seen[JOBS].get(uid)
+        return self._seen[JOBS].get(key)
 
     def calls(self, kind: Resource, client: KubeClient, identify: Identify) -> Calls:
         """What an informer of Workloads, or of Jobs, calls."""
@@ -61,82 +65,104 @@ class PlainCopies:
             if await identify(client):
                 self.see_all(kind, items, int(version))
 
-        return Calls(listed, partial(self.see, kind), partial(self.see, kind, gone=True))
+        def seen(obj: Json, *, gone: bool = False) -> None:
+            self._shown[kind] = max(self._shown.get(kind, 0), _version(obj))
+            self.see(kind, obj, gone=gone)
+
+        return Calls(listed, seen, partial(seen, gone=True))
 
     def see_all(self, kind: Resource, items: Sequence[Json], version: int) -> None:
-        """All of a kind that there are, as of a version. One that is older than what was seen comes
-        from a store that was restored: then what it says is the truth.
+        """All of a kind that there are, as of a version. One that is older than what was shown
+        before comes from a store that was restored: then what it says is the truth.
         """
         known = self._seen[kind]
-        if version < max([self._listed.get(kind, 0), *map(_version, known.values())]):
+        if version < self._shown.get(kind, 0):
             known.clear()
             self._floors.clear()
-            self._listed = {}
-        self._listed[kind] = version
-        newer = {uid: obj for uid, obj in known.items() if _version(obj) > version}
-        self._seen[kind] = {**{local_uid(item): item for item in items}, **newer}
+            self._deleted = Deletions()
+        self._listed[kind] = self._shown[kind] = version
+        there = [item for item in items if not self._covered(item)]
+        newer = {key: obj for key, obj in known.items() if _version(obj) > version}
+        self._seen[kind] = {**{pair_key(item): item for item in there}, **newer}
         if not self.known:
             return
-        uids = frozenset().union(*self._seen.values())
+        keys = frozenset().union(*self._seen.values())
         for memory in (self._floors, self._waits):
-            for uid in memory.keys() - uids:
-                del memory[uid]
-        self._started &= uids
-        copies = [Copy(uid, self.facts(uid)) for uid in uids]
+            for key in memory.keys() - keys:
+                del memory[key]
+        self._started &= keys
+        copies = [self._copy(key) for key in keys]
         at = max(*self._listed.values(), *self._floors.values(), 0)
-        self._tell_all(copies, Inventory(at, uids))
+        self._tell_all(copies, Inventory(at, frozenset(copy.local_uid for copy in copies)))
+
+    def removed(self, kind: Resource, obj: Json) -> None:
+        """One that is certainly no more, as the answer to a write says."""
+        known, own = self._seen[kind].get(pair_key(obj)), obj["metadata"]["uid"]
+        if known is not None and known["metadata"]["uid"] == own:
+            self.see(kind, known, gone=True)
+        self._deleted.note(own, FOR_EVER)
 
     def see(self, kind: Resource, obj: Json, *, gone: bool = False) -> None:
-        """One object as it is now, or was when it was deleted."""
-        uid, objects = local_uid(obj), self._seen[kind]
-        known, own, version = objects.get(uid), obj["metadata"]["uid"], _version(obj)
-        if self._deleted.covers(own, version) or (known and _version(known) > version):
+        """One object as it is now, or was when it was deleted. One that looks deleted to a watch
+        may come back with the label by which it is watched. An answer can be older than a list that
+        it was not in.
+        """
+        key, objects, own = pair_key(obj), self._seen[kind], obj["metadata"]["uid"]
+        known, version = objects.get(key), _version(obj)
+        newest = _version(known) - 1 if known else self._listed.get(kind, 0)
+        if self._covered(obj) or version <= newest:
             return
         if gone:
-            self._deleted.note(own, FOR_EVER)
+            self._deleted.note(own, version)
             if known is None or known["metadata"]["uid"] != own:
                 return
-            del objects[uid]
+            del objects[key]
         else:
-            objects[uid] = obj
-        self._floors[uid] = max(self._floors.get(uid, 0), _version(obj))
+            objects[key] = obj
+        self._floors[key] = max(self._floors.get(key, 0), version)
         if not self.known:
             return
-        if uid in self._seen[WORKLOADS] or uid in self._seen[JOBS]:
-            self._tell(Copy(uid, self.facts(uid)))
+        if key in self._seen[WORKLOADS] or key in self._seen[JOBS]:
+            self._tell(self._copy(key))
         else:
-            self._tell(Copy(uid, self._gone(uid, kind, obj)))
+            self._tell(Copy(local_uid(obj), self._gone(key, kind, obj)))
 
-    def facts(self, uid: str) -> RemoteJob:
+    def _covered(self, obj: Json) -> bool:
+        return self._deleted.covers(obj["metadata"]["uid"], _version(obj))
+
+    def _copy(self, key: str) -> Copy:
+        return Copy(key.partition("/")[2], self.facts(key))
+
+    def facts(self, key: str) -> RemoteJob:
         """A copy as the manager sees it. A Job that may run counts, whatever Workload there is."""
-        clone, job = self.clone(uid), self.job(uid)
+        clone, job = self.clone(key), self.job(key)
         if clone is not None and job is not None and not _same_attempt(clone, job):
             clone = None
         if job is not None and not job["spec"].get("suspend"):
-            self._started.add(uid)
-        until = self._waits_until(uid, clone) if clone is not None and job is None else 0.0
-        started = uid in self._started
+            self._started.add(key)
+        until = self._waits_until(key, clone) if clone is not None and job is None else 0.0
+        started = key in self._started
         found = remote_job(self._cluster, clone, job, waits_until=until, started=started)
-        floor = self._floors[uid] = max(self._floors.get(uid, 0), found.version)
+        floor = self._floors[key] = max(self._floors.get(key, 0), found.version)
         return replace(found, version=floor)
 
-    def _gone(self, uid: str, kind: Resource, last: Json) -> RemoteJob:
+    def _gone(self, key: str, kind: Resource, last: Json) -> RemoteJob:
         pair = (last, None) if kind is WORKLOADS else (None, last)
-        self._waits.pop(uid, None)
-        self._started.discard(uid)
+        self._waits.pop(key, None)
+        self._started.discard(key)
         found = remote_job(self._cluster, *pair)
         found = replace(found, granted=False, refused="", refused_reason="", deciding_until=0.0)
-        return replace(found, gone=True, version=self._floors.pop(uid))
+        return replace(found, gone=True, version=self._floors.pop(key))
 
-    def _waits_until(self, uid: str, clone: Json) -> float:
+    def _waits_until(self, key: str, clone: Json) -> float:
         """It is counted here since when it waits: clocks of other machines are not asked."""
         seconds = answer(clone).wait_s
         if not seconds:
-            self._waits.pop(uid, None)
+            self._waits.pop(key, None)
             return 0.0
-        if self._waits.get(uid, (0.0, 0.0))[0] != seconds:
-            self._waits[uid] = seconds, time.time() + seconds
-        return self._waits[uid][1]
+        if self._waits.get(key, (0.0, 0.0))[0] != seconds:
+            self._waits[key] = seconds, time.time() + seconds
+        return self._waits[key][1]
 
 
 class PlainQueues:
@@ -158,6 +184,9 @@ class PlainQueues:
 
     def _see(self, kind: Resource, obj: Json, *, gone: bool = False) -> None:
         objects, uid = self._seen.setdefault(kind, {}), obj["metadata"]["uid"]
+        known = objects.get(uid)
+        if kind is LOCAL_QUEUES and known and not gone and known.get("spec") == obj.get("spec"):
+            return  # Kueue writes the status of each with every Workload in it
         if gone:
             objects.pop(uid, None)
         else:

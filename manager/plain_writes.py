@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 
-from federation.api.names import Label, Mirror
+from federation.api.names import RESOURCE_IN_USE, Label, Mirror
 from federation.edge.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS, WORKLOADS, Json, Resource
 from federation.jobs.mirror import mirrored_attempt
-from federation.jobs.plain_kueue import grantable
+from federation.jobs.plain_kueue import grantable, pair_key
 from manager.copy_writes import local_uid
 from manager.plain_copies import PlainCopies
 from manager.protocol import (
@@ -59,10 +59,11 @@ class PlainWrites:
         """The Workload; if it is there and admitted, the Job."""
         assert command.clone is not None
         namespace, name = command.key.namespace, command.clone["metadata"]["name"]
-        job = self._copies.job(command.local_uid)
+        key = pair_key(command.clone)
+        job = self._copies.job(key)
         if job is not None and (no := await self._not_of(command, JOBS, job)) is not None:
             return no
-        if self._copies.clone(command.local_uid) is None:
+        if self._copies.clone(key) is None:
             try:
                 clone = await self._client.create(WORKLOADS, command.clone, namespace)
             except AlreadyExists:
@@ -79,15 +80,13 @@ class PlainWrites:
         try:
             clone = await self._client.get(WORKLOADS, name, namespace)
         except NotFound:  # a watch has yet to show that
-            if job is not None:
-                return Outcome(Result.OK, remote=self._copies.facts(command.local_uid))
-            return Outcome(Result.RETRY, "Gone", f"the Workload of {command.key} was just deleted")
+            return self._as_seen(key)
         if (no := await self._not_of(command, WORKLOADS, clone)) is not None:
             return no
         self._copies.see(WORKLOADS, clone)
-        if self._copies.job(command.local_uid) is None and grantable(clone):
+        if self._copies.job(key) is None and grantable(clone):
             return await self._create_job(command, clone)
-        return Outcome(Result.OK, remote=self._copies.facts(command.local_uid))
+        return self._as_seen(key)
 
     async def _create_job(self, command: CreateCopy, clone: Json) -> Outcome:
         namespace, name = command.key
@@ -127,7 +126,7 @@ class PlainWrites:
             return Outcome(Result.REFUSED, "Superseded", f"attempt {attempt} is there")
         if kind is JOBS:
             await self._delete_job(found, wait=True)
-        elif (job := self._copies.job(local_uid(found))) is not None:
+        elif (job := self._copies.job(pair_key(found))) is not None:
             await self._delete_job(job, wait=True)
         else:
             await self._delete_clone(found)
@@ -135,17 +134,23 @@ class PlainWrites:
 
     def _made(self, kind: Resource, obj: Json) -> Outcome:
         self._copies.see(kind, obj)
-        return Outcome(Result.OK, remote=self._copies.facts(local_uid(obj)))
+        return self._as_seen(pair_key(obj))
+
+    def _as_seen(self, key: str) -> Outcome:
+        """How a copy is now: a watch may have told of its end before the answer came."""
+        if self._copies.clone(key) is None and self._copies.job(key) is None:
+            return Outcome(Result.RETRY, "Gone", "the copy was just deleted")
+        return Outcome(Result.OK, remote=self._copies.facts(key))
 
     # Removals
 
     async def delete(self, command: DeleteCopy) -> Outcome:
         """The copy, as it was seen if the command names a version."""
-        uid = command.uid.rpartition(".")[0]
-        clone, job = self._copies.clone(uid), self._copies.job(uid)
+        key = command.uid.rpartition(".")[0]
+        clone, job = self._copies.clone(key), self._copies.job(key)
         if clone is None and job is None:
             return Outcome(Result.ABSENT)
-        remote = self._copies.facts(uid)
+        remote = self._copies.facts(key)
         if remote.uid != command.uid:
             return Outcome(Result.ABSENT)
         if command.version and command.version != remote.version:
@@ -157,14 +162,14 @@ class PlainWrites:
             except Conflict as error:
                 return Outcome(Result.RETRY, error.reason, str(error), remote)
             if left:
-                return Outcome(Result.OK, remote=self._copies.facts(uid))
+                return self._as_seen(key)
         if clone is not None:
             await self._delete_clone(clone)
         return Outcome(Result.ABSENT)
 
     async def _delete_job(self, job: Json, *, wait: bool, version: str = "") -> bool:
         """Whether something of it is left, of which a watch tells. Raises Conflict."""
-        meta, uid = job["metadata"], local_uid(job)
+        meta = job["metadata"]
         try:
             left = await self._client.delete(
                 JOBS, meta["name"], meta["namespace"], uid=meta["uid"], resource_version=version,
@@ -178,18 +183,20 @@ class PlainWrites:
             left = {}  # another one has the name
         if left.get("kind") == "Job":
             self._copies.see(JOBS, left)
-            if (clone := self._copies.clone(uid)) is not None:
+            if (clone := self._copies.clone(pair_key(job))) is not None:
                 await self._let_go(clone)  # it goes with the Job, whether Kueue runs or not
             return True
-        self._copies.see(JOBS, job, gone=True)
+        self._copies.removed(JOBS, job)
         return False
 
     async def _let_go(self, clone: Json) -> None:
-        """Take Kueue's finalizer off: it may not run there to do that."""
+        """Take Kueue's finalizer off: it may not run there to do that. Those of others stay."""
         meta = clone["metadata"]
-        if not meta.get("finalizers"):
+        found = meta.get("finalizers") or []
+        left = [finalizer for finalizer in found if finalizer != RESOURCE_IN_USE]
+        if left == found:
             return
-        body: Json = {"metadata": {"uid": meta["uid"], "finalizers": None}}
+        body: Json = {"metadata": {"uid": meta["uid"], "finalizers": left or None}}
         try:
             seen = await self._client.patch(WORKLOADS, meta["name"], body, meta["namespace"])
         except (NotFound, Conflict, Invalid):
@@ -201,17 +208,15 @@ class PlainWrites:
         await self._let_go(clone)
         with contextlib.suppress(NotFound, Conflict):
             await self._client.delete(WORKLOADS, meta["name"], meta["namespace"], uid=meta["uid"])
-        newest = self._copies.clone(local_uid(clone))
-        if newest is not None and newest["metadata"]["uid"] == meta["uid"]:
-            self._copies.see(WORKLOADS, newest, gone=True)
+        self._copies.removed(WORKLOADS, clone)
 
     # Changes
 
     async def change(self, command: ChangeCopy) -> Outcome:
         """A merge patch of the Job, if there is one."""
-        uid = command.uid.rpartition(".")[0]
-        job = self._copies.job(uid)
-        if job is None or self._copies.facts(uid).uid != command.uid:
+        key = command.uid.rpartition(".")[0]
+        job = self._copies.job(key)
+        if job is None or self._copies.facts(key).uid != command.uid:
             return Outcome(Result.ABSENT)
         meta = {**command.body.get("metadata", {}), "uid": job["metadata"]["uid"]}
         body = {**command.body, "metadata": meta}
@@ -220,6 +225,6 @@ class PlainWrites:
         except NotFound:
             return Outcome(Result.ABSENT)
         except (Conflict, Invalid) as error:  # another one has the name: a watch will tell
-            remote = self._copies.facts(uid)
+            remote = self._as_seen(key).remote
             return Outcome(Result.RETRY, error.reason, str(error), remote)
         return self._made(JOBS, job)

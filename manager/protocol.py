@@ -48,7 +48,8 @@ class CreateCopy:
 class DeleteCopy:
     """Delete a copy, if it still is the one with this UID (and version, where given).
 
-    `wait` deletes in the foreground: the copy is gone only when its pods are.
+    `wait` deletes in the foreground: the copy is gone only when its pods are. `local_uid` is that
+    of the job: what is left of a group of pods is found by it.
     """
 
     key: ObjectKey
@@ -56,6 +57,7 @@ class DeleteCopy:
     version: int | None
     wait: bool
     kind: str = BATCH_JOB
+    local_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class AdoptCopy:
     uid: str
     epoch: int
     kind: str = BATCH_JOB
+    local_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class ChangeCopy:
     uid: str
     body: Json
     kind: str = BATCH_JOB
+    local_uid: str = ""
 
 
 Command = CreateCopy | DeleteCopy | AdoptCopy | ChangeCopy
@@ -116,11 +120,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether the cluster can be worked with, by the last probe; reasons are condition reasons."""
+    """Whether the cluster can be worked with, by the last probe; reasons are condition reasons.
+    `answered` is that its API server is well, and something else is not.
+    """
 
     ok: bool = False
     reason: str = ActiveReason.CONNECTING.value
     message: str = "the first contact is still to come"
+    answered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

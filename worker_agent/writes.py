@@ -24,7 +24,7 @@ from federation.edge.errors import (
     NotFound,
     Unreachable,
 )
-from federation.edge.kind_objects import objects
+from federation.edge.kind_objects import Whose, objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
 from federation.jobs import offer
@@ -274,8 +274,10 @@ class Jobs:
         if not kind.deletes:
             await self._patch(job, {"metadata": meta, "spec": self._suspend(job)})
             return
-        await self._patch(job, {"metadata": meta})
-        stored = objects(self._client, kind)
+        with suppress(NotFound):  # the head of a group: the other pods have to stop all the same
+            await self._patch(job, {"metadata": meta})
+        whose = Whose(job.local_uid if job.mirrored else "", job.uid)
+        stored = objects(self._client, kind, whose=whose)
         with suppress(NotFound):
             await stored.delete(
                 job.key.name, job.key.namespace, uid=job.uid, propagation="Foreground", at_once=True

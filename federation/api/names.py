@@ -17,6 +17,9 @@ FEDQ_GROUP: Final = "fedq.io"
 FEDQ_VERSION: Final = "v1alpha1"
 FEDQ_API: Final = f"{FEDQ_GROUP}/{FEDQ_VERSION}"
 
+RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
+"""The finalizer that Kueue sets on Workloads."""
+
 FEDQ_NAMESPACE: Final = "fedq-system"
 KUEUE_NAMESPACE: Final = "kueue-system"
 UNMANAGED_NAMESPACES: Final = ("kube-system", KUEUE_NAMESPACE, FEDQ_NAMESPACE)

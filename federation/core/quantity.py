@@ -27,6 +27,8 @@ _SUFFIX = {
 
 _LARGEST_EXPONENT = 30
 """Kubernetes counts to 2^63; to work out 1e999999999 would take for ever."""
+_LONGEST = 100
+"""Characters. Python refuses numbers of some thousands of digits, with another error than ours."""
 
 
 class QuantityError(ValueError):
@@ -35,6 +37,8 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Fraction:
+    if len(text) > _LONGEST:
+        raise QuantityError(f"{text[:20]!r}, followed by {len(text) - 20} more, is no quantity")
     match = _FORMAT.match(text)
     if match is None:
         raise QuantityError(f"{text!r} is not a quantity: write for example 500m, 2, 16Gi")

@@ -29,10 +29,13 @@ class Bundles:
         """UIDs of the pods that a group was handed on with."""
         self._seen: dict[Key, set[str]] = {}
         """UIDs of all that were there then."""
+        self._where: dict[str, Key] = {}
+        """The group in which a pod was seen last, by UID: labels and owners can be changed."""
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> Awaitable[None] | None:
         """See Handler."""
         self._pods.clear()
+        self._where.clear()
         for pod in filter(own_job, items):
             self._put(pod)
         for key, known in list(self._members.items()):
@@ -45,39 +48,47 @@ class Bundles:
 
     def on_event(self, type: str, obj: Json) -> None:
         """See Handler."""
-        if not own_job(obj):
-            return
-        key = self._key(obj)
-        if type != "DELETED":
+        uid, version = obj["metadata"]["uid"], _version(obj)
+        was = self._where.get(uid)
+        now = self._key(obj) if type != "DELETED" and own_job(obj) else None
+        if was is not None and was != now:
+            self._take(was, obj)
+            # The pod as it is now may be another group's, which is not gone at that version.
+            self._changed(was, uid, version - (type != "DELETED"), left=True)
+        if now is not None:
             self._put(obj)
-        else:
-            self._take(key, obj)
-        lost = type == "DELETED" and obj["metadata"]["uid"] in self._members.get(key, ())
+            self._changed(now, uid, version)
+
+    def _changed(self, key: Key, uid: str, version: int, *, left: bool = False) -> None:
+        """Hand on what a group has become by the change of a pod, or that it is gone."""
+        lost = left and uid in self._members.get(key, ())
         if key in self._pods and not (lost and self._held):
-            before, uid = self._members.get(key, set()), obj["metadata"]["uid"]
+            before = self._members.get(key, set())
             made = self._bundle(key)
             after = self._members.get(key, set())
             if made is not None and (uid in after or before != after):
-                version = max(int(made["metadata"]["resourceVersion"]), _version(obj))
+                version = max(int(made["metadata"]["resourceVersion"]), version)
                 made["metadata"]["resourceVersion"] = str(version)
                 self._handler.on_event("MODIFIED", made)
         elif (head := self._heads.pop(key, None)) is not None:
             del self._members[key]
-            if key not in self._pods:
-                del self._seen[key]
             made = bundle([], head=head)
-            made["metadata"]["resourceVersion"] = str(_version(obj))
+            made["metadata"]["resourceVersion"] = str(version)
             self._handler.on_event("DELETED", made)
+        if key not in self._pods:
+            self._seen.pop(key, None)
 
     def _put(self, pod: Json) -> None:
-        key, name = self._key(pod), pod["metadata"]["name"]
+        key, name, uid = self._key(pod), pod["metadata"]["name"], pod["metadata"]["uid"]
+        self._where[uid] = key
         self._pods.setdefault(key, {})[name] = pod
         head = self._heads.get(key)
-        if head is not None and head["metadata"]["uid"] == pod["metadata"]["uid"]:
+        if head is not None and head["metadata"]["uid"] == uid:
             self._heads[key] = pod
 
     def _take(self, key: Key, pod: Json) -> None:
         members, name = self._pods.get(key, {}), pod["metadata"]["name"]
+        del self._where[pod["metadata"]["uid"]]
         known = members.get(name)
         if known is not None and known["metadata"]["uid"] == pod["metadata"]["uid"]:
             del members[name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from federation.api.names import Label, Mirror
 from federation.core.facts import BATCH_JOB
@@ -20,6 +20,16 @@ from federation.edge.kube import KubeClient
 from federation.edge.resources import Json, resource_of
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.pod_groups import bundle, copied, group_of, members, own_job
+
+
+class Whose(NamedTuple):
+    """A copy: UID of the job on the management cluster, and its own."""
+
+    local_uid: str
+    uid: str
+
+
+NOBODY: Final = Whose("", "")
 
 
 class PartOfAnother(NotFound):
@@ -70,9 +80,11 @@ class Groups(Objects):
     their names: of pods that were made in the same second nothing else tells.
     """
 
-    def __init__(self, client: KubeClient, kind: JobKind, names: Collection[str] = ()) -> None:
+    def __init__(
+        self, client: KubeClient, kind: JobKind, names: Collection[str] = (), whose: Whose = NOBODY
+    ) -> None:
         super().__init__(client, kind)
-        self._names = names
+        self._names, self._whose = names, whose
 
     async def create(self, body: Json, namespace: str) -> Json:
         """See Objects. Pods of the same attempt that are there already are taken for ours."""
@@ -91,8 +103,24 @@ class Groups(Objects):
 
     async def get(self, name: str, namespace: str) -> Json:
         """See Objects."""
-        head = await self._client.get(self._resource, name, namespace)
+        try:
+            head = await self._client.get(self._resource, name, namespace)
+        except NotFound:
+            return await self._headless(name, namespace)
         return bundle(self._chosen(await self._members(head), head), head=head)
+
+    async def _headless(self, name: str, namespace: str) -> Json:
+        """What is left of a copy whose head somebody has deleted. Raises NotFound if nothing is."""
+        local_uid, uid = self._whose
+        left: list[Json] = []
+        if local_uid:
+            selector = Label.MULTIKUEUE_ORIGIN.value
+            found = await self._client.list(self._resource, namespace, label_selector=selector)
+            left = [pod for pod in found.items if _owner(pod) == local_uid]
+        if not left:
+            raise NotFound(f"pods {namespace}/{name} are gone", status=404, reason="NotFound")
+        known = {**left[0]["metadata"], "name": name, "uid": uid}
+        return bundle(left, head={**left[0], "metadata": known})
 
     def _chosen(
         self, pods: list[Json], head: Json, named: Collection[str] = (), seen: int | None = None
@@ -123,9 +151,9 @@ class Groups(Objects):
         meta = dict(body.get("metadata") or {})
         parts: Json = (body.get("spec") or {}).get("pods") or {}
         known = await self._expect(name, namespace, meta, parts)
+        head = _head(known["spec"]["pods"], name)
         others = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] != name]
         written = [await self._patch(pod, parts) for pod in others]
-        head = next(p for p in known["spec"]["pods"] if p["metadata"]["name"] == name)
         own: Json = dict(parts.get(name) or {})
         own["metadata"] = _merged(own.get("metadata") or {}, meta)
         own["metadata"]["resourceVersion"] = head["metadata"]["resourceVersion"]
@@ -151,8 +179,7 @@ class Groups(Objects):
                 own = {key: meta[key] for key in ("uid", "resourceVersion")}
                 pod = await super().put_status(meta["name"], own, wanted, namespace)
             made.append(pod)
-        head = next(pod for pod in made if pod["metadata"]["name"] == name)
-        return bundle(made, head=head)
+        return bundle(made, head=_head(made, name))
 
     async def delete(self, name: str, namespace: str, **preconditions: Any) -> Json:
         """See Objects. The head goes when the others are gone, those in excess as well: it stands
@@ -162,6 +189,7 @@ class Groups(Objects):
         wanted = {"uid": preconditions.get("uid"), "resourceVersion": ""}
         wanted["resourceVersion"] = preconditions.get("resource_version") or ""
         known = await self._expect(name, namespace, {k: v for k, v in wanted.items() if v})
+        heads = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] == name]
 
         async def remove(pod: Json) -> None:
             meta = pod["metadata"]
@@ -174,10 +202,10 @@ class Groups(Objects):
                     resource_version=meta["resourceVersion"] if wanted["resourceVersion"] else "",
                 )
 
-        heads = [pod for pod in known["spec"]["pods"] if pod["metadata"]["name"] == name]
-        others = [p for p in await self._members(heads[0]) if p["metadata"]["name"] != name]
+        there = await self._members(heads[0]) if heads else known["spec"]["pods"]
+        others = [pod for pod in there if pod["metadata"]["name"] != name]
         await asyncio.gather(*map(remove, [*others, *heads] if at_once else others))
-        if others and not at_once:
+        if others and heads and not at_once:
             left = await self._members(heads[0])
             heads = left if len(left) == 1 else []
         for head in heads if not at_once else ():
@@ -190,10 +218,14 @@ class Groups(Objects):
         """A group as it is. Conflict unless it is what was seen: the deletion of a pod counts in
         what was seen, and in no pod that is left.
         """
-        head = await self._client.get(self._resource, name, namespace)
         seen = int(wanted["resourceVersion"]) if wanted.get("resourceVersion") else None
-        pods = self._chosen(await self._members(head), head, named, seen)
-        known = bundle(pods, head=head)
+        try:
+            head = await self._client.get(self._resource, name, namespace)
+        except NotFound:
+            known = await self._headless(name, namespace)
+        else:
+            pods = self._chosen(await self._members(head), head, named, seen)
+            known = bundle(pods, head=head)
         later = seen is not None and int(known["metadata"]["resourceVersion"]) > seen
         for key, differs in {
             "uid": wanted.get("uid") not in (None, known["metadata"]["uid"]),
@@ -210,9 +242,13 @@ class Groups(Objects):
         return known
 
 
-def objects(client: KubeClient, kind: JobKind, names: Collection[str] = ()) -> Objects:
-    """Those of a kind; `names` are those of the pods of the group that is written."""
-    return Groups(client, kind, names) if kind.bundled else Objects(client, kind)
+def objects(
+    client: KubeClient, kind: JobKind, names: Collection[str] = (), whose: Whose = NOBODY
+) -> Objects:
+    """Those of a kind; `names` are those of the pods of the group that is written, `whose` which
+    copy it is: what is left of it can be found if its head is gone.
+    """
+    return Groups(client, kind, names, whose) if kind.bundled else Objects(client, kind)
 
 
 async def listed(client: KubeClient, kind: JobKind, namespace: str | None) -> list[Json]:
@@ -256,6 +292,14 @@ def names_of(obj: Json) -> set[str]:
     """The names by which a bundle of pods is known."""
     pods = [pod["metadata"]["name"] for pod in obj["spec"]["pods"]]
     return {obj["metadata"]["name"], *pods, group_of(obj).name.partition("/")[2]}
+
+
+def _head(pods: list[Json], name: str) -> Json:
+    """The head among them, which may have been deleted at this moment. Raises NotFound."""
+    for pod in pods:
+        if pod["metadata"]["name"] == name:
+            return pod
+    raise NotFound(f"pod {name}, the head of its group, is gone", status=404, reason="NotFound")
 
 
 def _with_notes(body: Json, pod: Json) -> Json:

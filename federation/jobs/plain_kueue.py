@@ -75,9 +75,17 @@ def clone_of(body: Json, workload: str, priority: int) -> Json:
     }
 
 
-def pair_uid(local_uid: str, attempt: int) -> str:
+def pair_key(obj: Json) -> str:
+    """What the two objects of a copy have in common. Annotations can be copied into an object of
+    another namespace: that is another copy.
+    """
+    meta = obj["metadata"]
+    return f"{meta['namespace']}/{(meta.get('annotations') or {}).get(Mirror.LOCAL_UID.value, '')}"
+
+
+def pair_uid(obj: Json) -> str:
     """The name of a copy to the manager, in place of a UID: its two objects have one each."""
-    return f"{local_uid}.{attempt}"
+    return f"{pair_key(obj)}.{mirrored_attempt(obj)}"
 
 
 def grantable(clone: Json) -> bool:
@@ -149,13 +157,12 @@ def remote_job(
     assert clone is not None
     meta, wishes = clone["metadata"], read_wishes(clone)
     notes, said = meta.get("annotations") or {}, answer(clone)
-    attempt = mirrored_attempt(clone)
     return RemoteJob(
         cluster=cluster,
         key=ObjectKey(meta["namespace"], notes.get(Mirror.JOB.value, "")),
-        uid=pair_uid(notes.get(Mirror.LOCAL_UID.value, ""), attempt),
+        uid=pair_uid(clone),
         version=int(meta["resourceVersion"]),
-        attempt=attempt,
+        attempt=mirrored_attempt(clone),
         suspended=True,
         refused=said.message or said.reason,
         refused_reason=said.reason,
@@ -168,15 +175,8 @@ def remote_job(
 
 
 def _of_job(cluster: str, clone: Json | None, job: Json, *, started: bool) -> RemoteJob:
-    notes = job["metadata"].get("annotations") or {}
     found = batch_job.remote_job(cluster, job)
-    found = replace(
-        found,
-        uid=pair_uid(notes.get(Mirror.LOCAL_UID.value, ""), found.attempt),
-        breaks=0,
-        priority=None,
-        size=None,
-    )
+    found = replace(found, uid=pair_uid(job), breaks=0, priority=None, size=None)
     ended = _ended(clone) if clone is not None and not found.finished else None
     if ended is None:
         return found

@@ -111,3 +111,10 @@ def test_beyond_what_can_be_counted(text: str) -> None:
     """Refused at once instead of worked out."""
     with pytest.raises(QuantityError, match="beyond what can be counted"):
         parse_quantity("cpu", text)
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "1e" + "9" * 5000, "0." + "1" * 5000])
+def test_longer_than_any_number(text: str) -> None:
+    """CRDs let it pass, and Python has another error for it than ours."""
+    with pytest.raises(QuantityError, match="more, is no quantity"):
+        parse_quantity("memory", text)

@@ -8,13 +8,16 @@ import pytest
 
 from federation.edge.bundles import Bundles
 from federation.edge.errors import AlreadyExists, Conflict, NotFound
-from federation.edge.kind_objects import Groups
+from federation.edge.kind_objects import Groups, Whose
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import PODS
+from federation.jobs.kinds.pod_groups import bundle
 from federation.jobs.kinds.registry import KINDS
 from tests.fakes.kube_api import FakeKube
 from tests.unit.jobs.kinds.test_pods import pod
+from worker_agent.facts import worker_job
+from worker_agent.writes import Jobs
 
 Json = dict[str, Any]
 
@@ -25,6 +28,7 @@ class Heard:
     def __init__(self) -> None:
         self.told: list[tuple[str, list[str]]] = []
         self.last: Json = {}
+        self.versions: list[str] = []
 
     def on_list(self, items: Any, resource_version: str) -> None:
         self.told += [("LISTED", _names(item)) for item in items]
@@ -32,6 +36,7 @@ class Heard:
     def on_event(self, type: str, obj: Json) -> None:
         self.told.append((type, _names(obj)))
         self.last = obj
+        self.versions.append(obj["metadata"]["resourceVersion"])
 
 
 def _names(obj: Json) -> list[str]:
@@ -140,6 +145,46 @@ def test_where_pods_are_held_a_group_that_loses_one_is_gone(listed: bool) -> Non
     bundles.on_event("ADDED", dated("c", 9, version=9))
     assert heard.told[-1] == ("MODIFIED", ["b", "c"])
     assert heard.last["metadata"]["uid"] == "u-b"
+
+
+def moved(pod_: Json, version: int, **meta: Any) -> Json:
+    return {**pod_, "metadata": {**pod_["metadata"], "resourceVersion": str(version), **meta}}
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_pod_that_somebody_puts_into_another_group_leaves_its_own(held: bool) -> None:
+    """Labels of pods can be changed. Its group is gone before the pod is told of as it is now."""
+    heard = Heard()
+    bundles = Bundles(heard, held=held)
+    one = pod("a", total=1, version=3)
+    bundles.on_list([one], "5")
+    bundles.on_event("MODIFIED", moved(one, 7, labels={"kueue.x-k8s.io/queue-name": "lq"}))
+    assert heard.told[-2:] == [("DELETED", []), ("MODIFIED", ["a"])]
+    assert heard.versions[-2:] == ["6", "7"]
+
+
+def test_a_pod_that_gets_an_owner_leaves_its_group() -> None:
+    """It is queued with that, and its end does not go unseen."""
+    heard = Heard()
+    bundles = Bundles(heard)
+    one = pod("a", version=3)
+    bundles.on_list([one], "5")
+    owner = {"kind": "Job", "name": "j", "controller": True}
+    bundles.on_event("MODIFIED", moved(one, 7, ownerReferences=[owner]))
+    assert heard.told[-1] == ("DELETED", [])
+    bundles.on_event("DELETED", moved(one, 8, ownerReferences=[owner]))
+    assert len(heard.told) == 2
+
+
+def test_nothing_is_kept_of_groups_that_are_gone() -> None:
+    bundles = Bundles(Heard(), held=True)
+    bundles.on_list([], "1")
+    for name in ("a", "b"):
+        bundles.on_event("ADDED", dated(name, 1, version=3))
+    for name in ("a", "b"):
+        bundles.on_event("DELETED", dated(name, 1, version=4))
+    for kept in (bundles._pods, bundles._heads, bundles._members, bundles._seen, bundles._where):
+        assert kept == {}
 
 
 @pytest.fixture
@@ -252,3 +297,44 @@ async def test_a_group_is_written_as_it_was_seen(groups: Any) -> None:
     fake.merge(PODS, "c", {"status": {"phase": "Pending"}}, "team", status=True)
     known = Groups(stored._client, KINDS["Pod.v1"], {"b", "c"})
     assert _names(await known.get("b", "team")) == ["b", "c"]
+
+
+def copies(*names: str, of: str = "u") -> list[Json]:
+    made = body(*names)["spec"]["pods"]
+    for pod_ in made:
+        pod_["metadata"]["labels"]["kueue.x-k8s.io/multikueue-origin"] = "o"
+        pod_["metadata"]["annotations"]["fedq.io/local-uid"] = of
+    return list(made)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_copy_whose_head_is_gone_is_removed(groups: Any, at_once: bool) -> None:
+    """Somebody has deleted that: the others are not gone for it, and others' pods stay."""
+    found, fake = groups
+    for made in (*copies("a", "b"), *copies("c", of="v")):
+        fake.create(PODS, made)
+    fake.delete(PODS, "a", "team")
+    with pytest.raises(NotFound):
+        await found.delete("a", "team", uid="x", at_once=at_once)
+    whose = Groups(found._client, KINDS["Pod.v1"], whose=Whose("u", "x"))
+    left = await whose.get("a", "team")
+    assert (left["metadata"]["name"], left["metadata"]["uid"], _names(left)) == ("a", "x", ["b"])
+    seen = int(left["metadata"]["resourceVersion"])
+    with pytest.raises(Conflict):
+        await whose.delete("a", "team", uid="x", resource_version=str(seen - 1))
+    with pytest.raises(NotFound):
+        await whose.patch("a", {"metadata": {"uid": "x"}}, "team")
+    with pytest.raises(NotFound):
+        await whose.delete("a", "team", uid="x", at_once=at_once)
+    assert [pod_["metadata"]["name"] for pod_ in fake.items(PODS)] == ["c"]
+
+
+async def test_an_agent_stops_what_is_left_of_a_copy(groups: Any) -> None:
+    """Its lease ends, and somebody has deleted the head: nothing runs on."""
+    found, fake = groups
+    whole = [fake.create(PODS, made) for made in copies("a", "b")]
+    job = worker_job(bundle(whole))
+    assert job is not None
+    fake.delete(PODS, "a", "team")
+    await Jobs(found._client, lambda seen: None, lambda: 0).hold(job, "it ended", 0.0)
+    assert fake.items(PODS) == []

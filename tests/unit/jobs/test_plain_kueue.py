@@ -139,7 +139,7 @@ def test_answers(name: str) -> None:
     facts = remote_job("k", found, None, waits_until=5.0)
     assert (facts.refused_reason, facts.refused) == (reason, message)
     assert facts.deciding_until == (5.0 if wait else 0.0)
-    assert (facts.uid, facts.attempt, facts.version) == ("u.4", 4, 20)
+    assert (facts.uid, facts.attempt, facts.version) == ("team/u.4", 4, 20)
     assert facts.policy is OnDisconnect.DUPLICATE_OK
     assert facts.granted is (name == "admitted")
 
@@ -162,7 +162,7 @@ def test_whether_the_job_may_follow(name: str) -> None:
 def test_a_copy_that_runs() -> None:
     """What the Job says counts; its version is later than that of the Workload."""
     found = remote_job("k", clone(RESERVED, ADMITTED), job(active=1))
-    assert (found.uid, found.version, found.suspended) == ("u.4", 30, False)
+    assert (found.uid, found.version, found.suspended) == ("team/u.4", 30, False)
     assert (found.granted, found.refused) == (False, "")
     assert (found.priority, found.size) == (None, None)
 
@@ -186,4 +186,4 @@ def test_a_copy_that_ended_was_not_evicted() -> None:
 
 def test_a_job_without_its_workload() -> None:
     """Somebody deleted that: it is a copy all the same."""
-    assert remote_job("k", None, job()).uid == "u.4"
+    assert remote_job("k", None, job()).uid == "team/u.4"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from manager.protocol import (
     DeleteCopy,
     News,
     Outcome,
+    Reply,
     Result,
 )
 from tests.fakes.kube_api import BUILT_IN, FakeKube
@@ -548,3 +550,14 @@ async def test_hostile_copies_do_not_stop_the_worker(cluster: Cluster) -> None:
         names, _ = await collect(cluster, 6)
     assert set(names) == {"j0", "j1", "j2", "j3", "j4", "last"}
     await until(lambda: cluster.fake.watches == 0)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_an_offer_for_the_worker_that_takes_over(plain: bool) -> None:
+    """Somebody has just said that there is an agent, or none: nothing is sent, nothing breaks."""
+    cluster = Cluster()
+    cluster.worker.spec = replace(SPEC, plain=plain)
+    command = create() if plain else replace(create(), clone={"metadata": {"name": "w"}})
+    outcome = await cluster.do(command)
+    assert (outcome.result, outcome.reply) == (Result.RETRY, Reply.UNSENT)
+    assert not cluster.fake.log

@@ -122,3 +122,28 @@ def test_the_store_of_a_cluster_was_restored_from_a_backup() -> None:
         assert world.record("j").attempt == 2
 
     play(story, "a")
+
+
+def test_a_copy_that_is_forged_in_another_namespace() -> None:
+    """Neither it nor its end is taken for the copy, and it is left alone."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        place = await world.run("j")
+        fake = world.workers[place].fake
+        forged = copy.deepcopy(world.workers[place].get("j"))
+        uid = forged["metadata"]["annotations"][Mirror.LOCAL_UID.value]
+        own = manager.controller.states[uid].remotes[place].uid
+        forged["metadata"] |= {"namespace": "other", "name": "x"}
+        for field in ("uid", "resourceVersion"):
+            del forged["metadata"][field]
+        fake.create(NAMESPACES, {"metadata": {"name": "other"}})
+        fake.create(JOBS, forged)
+        await asyncio.sleep(30)
+        assert fake.get(JOBS, "x", "other")
+        fake.delete(JOBS, "x", "other")
+        await asyncio.sleep(30)
+        seen = manager.controller.states[uid].remotes[place]
+        assert (seen.uid, seen.gone) == (own, False)
+        assert world.record("j").attempt == 1
+
+    play(story, "a", "b")

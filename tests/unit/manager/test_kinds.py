@@ -245,6 +245,30 @@ async def test_a_pod_that_is_deleted_ends_the_run_of_its_group() -> None:
         await until(lambda: copies(federation) == ["p0", "p2"], "it is offered as it is now")
 
 
+async def test_a_copy_that_has_lost_its_head_is_not_gone() -> None:
+    """Somebody deleted that pod on the worker: the rest of the copy is removed with the job."""
+    federation = serving()
+    for name in ("p0", "p1"):
+        give(federation, name)
+    async with federation.running() as manager:
+        await started(federation)
+        fake = federation.workers["a"].fake
+
+        def watches() -> int:
+            origin, log = "multikueue-origin%3D", fake.log
+            return sum("/pods?watch" in path and origin in path for _, path in log)
+
+        await until(lambda: watches() == 2, "once more, as it is known which cluster it is")
+        uid = federation.home.get(PODS, "p0", "team")["metadata"]["uid"]
+        known = manager.controller.states[uid].remotes["a"].version
+        fake.delete(PODS, "p0", "team")
+        states = manager.controller.states
+        await until(lambda: states[uid].remotes["a"].version > known, "it is seen")
+        federation.home.delete(PODS, "p1", "team")
+        await until(lambda: not copies(federation), "the rest is gone")
+        await until(lambda: not federation.home.items(WORKLOADS), "its quota is free")
+
+
 async def test_a_group_waits_for_further_checks() -> None:
     """No pod of it is offered before they are ready, and what they add to a pod set is in the
     copies of its pods; one that wants a retry takes all of them away, one that rejects for good.

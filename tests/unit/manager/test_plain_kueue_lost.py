@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from federation.api.names import Option, Order
+from federation.api.names import ActiveReason, Option, Order
 from federation.edge.resources import JOBS, MULTIKUEUE_CLUSTERS
 from manager import cluster_worker
 from tests.unit.manager import plain
@@ -151,6 +151,24 @@ async def test_a_refused_login_is_no_silence() -> None:
         world.manager.clusters.watcher.look()
         verdict = world.manager.clusters.watcher.verdict("k")
         assert (verdict.phase.value, verdict.standing.suspect) == ("Unusable", False)
+        assert world.record().binding.cluster == "k"
+
+
+async def test_workloads_that_cannot_be_read_are_no_silence() -> None:
+    """Kueue's conversion webhook is away: its API server answers, and the jobs there run on."""
+    world = PlainFederation("k", "z")
+    async with world.running():
+        world.submit(**{Option.PREFER_CLUSTERS.value: "k"})
+        worker = await plain.run(world)
+        worker.fake.fail(lambda request: "/workloads" in request.url.path, times=10**6, status=500)
+        worker.fake.drop_watches()
+        manager = world.manager
+        await until(lambda: not manager.clusters.usable("k"), "it gets no work")
+        health = manager.clusters.links["k"].health
+        assert health.reason == ActiveReason.CLIENT_CONNECTION_FAILED
+        expire(world)
+        manager.clusters.watcher.look()
+        assert not manager.clusters.watcher.verdict("k").standing.suspect
         assert world.record().binding.cluster == "k"
 
 
