@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import structlog
+
 from federation.api.names import ActiveReason, Label
 from federation.core.facts import BATCH_JOB, RemoteJob
 from federation.edge.errors import (
@@ -49,6 +51,8 @@ from manager.protocol import (
     Reply,
     Result,
 )
+
+log = structlog.get_logger(__name__)
 
 PROBE_S = 5.0
 POLL_S = 5.0
@@ -368,6 +372,10 @@ class ClusterWorker:
             return Outcome(Result.REFUSED, error.reason, str(error))
         except ApiError as error:
             return Outcome(Result.RETRY, error.reason, str(error), reply=_reply(error))
+        except Exception as error:  # a fault of ours with one copy must not stop the others
+            log.exception("command.crashed", cluster=self.spec.name, command=type(command).__name__)
+            why = f"{type(error).__name__} in this manager, see its log: {error}"
+            return Outcome(Result.RETRY, "Crashed", why, reply=Reply.NONE)
 
 
 def _same(told: RemoteJob | None, now: RemoteJob, kind: JobKind) -> bool:

@@ -18,9 +18,11 @@ from federation.jobs import batch_job
 from federation.jobs.mirror import Identity
 from manager import cluster_worker
 from manager.cluster_worker import ClusterWorker
+from manager.copy_writes import CopyWrites
 from manager.protocol import (
     AdoptCopy,
     ClusterSpec,
+    Command,
     CreateCopy,
     DeleteCopy,
     News,
@@ -99,6 +101,22 @@ async def test_create(cluster: Cluster) -> None:
     assert outcome.remote is not None
     assert (outcome.remote.attempt, outcome.remote.suspended) == (1, True)
     assert outcome.remote.uid == cluster.job()["metadata"]["uid"]
+
+
+async def test_what_nobody_expected(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One command fails, whose outcome is not known; the others are carried out."""
+    run = CopyWrites.run
+
+    async def faulty(self: CopyWrites, command: Command) -> Outcome:
+        if isinstance(command, CreateCopy) and command.local_uid == "odd":
+            raise RuntimeError("no such thing")
+        return await run(self, command)
+
+    monkeypatch.setattr(CopyWrites, "run", faulty)
+    odd, other = await cluster.worker.apply([create("odd"), create("u")])
+    assert (odd.result, odd.reply) == (Result.RETRY, Reply.NONE)
+    assert "no such thing" in odd.message
+    assert other.result is Result.OK
 
 
 async def test_create_again(cluster: Cluster) -> None:
