@@ -89,14 +89,18 @@ def test_unrecorded_process_of_an_interrupted_start_is_replaced(
     home: Home, supervisor: Supervisor
 ) -> None:
     """A crash between start and record leaves a process that the next start ends first."""
+
+    def shown() -> bool:  # in the middle of its exec a process has no environment
+        return [name for _, name in marked(home.path)] == ["worker-1/etcd"]
+
     lost = supervisor.start(Spec("worker-1/etcd", SLEEP))
     home.record("worker-1/etcd").unlink()
+    assert wait_until(shown, 5)
 
     supervisor.start(Spec("worker-1/etcd", SLEEP), clean=True)
 
     assert not lost.running
-    # Between fork and exec a process has no environment yet.
-    assert wait_until(lambda: [name for _, name in marked(home.path)] == ["worker-1/etcd"], 5)
+    assert wait_until(shown, 5)
 
 
 def test_death_while_starting_shows_the_log(supervisor: Supervisor) -> None:
