@@ -192,7 +192,10 @@ async def test_pods_in_excess_and_a_pod_that_is_deleted(team: Team) -> None:
         extra = await management.create(PODS, pod("g-0", team.name, group="g", total=2))
         assert gates(extra) == ["kueue.x-k8s.io/admission"]
         await say(worker, PODS, (team.name, "g-a"), {"phase": "Running", "reason": "later"})
-        shown = lambda o: (o.get("status") or {}).get("reason") == "later"  # noqa: E731
+
+        def shown(obj: Json) -> bool:
+            return bool((obj.get("status") or {}).get("reason") == "later")
+
         await until(management, PODS, (team.name, "g-a"), shown)
         said = await fedq(team, "why", "pod/g-0")
         assert "group g has the 2 pods that belong to it without this one" in said.stdout

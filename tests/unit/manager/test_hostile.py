@@ -138,10 +138,10 @@ def test_a_copy_that_is_forged_in_another_namespace() -> None:
             del forged["metadata"][field]
         fake.create(NAMESPACES, {"metadata": {"name": "other"}})
         fake.create(JOBS, forged)
-        await asyncio.sleep(30)
+        await asyncio.sleep(30)  # virtual time
         assert fake.get(JOBS, "x", "other")
         fake.delete(JOBS, "x", "other")
-        await asyncio.sleep(30)
+        await asyncio.sleep(30)  # virtual time
         seen = manager.controller.states[uid].remotes[place]
         assert (seen.uid, seen.gone) == (own, False)
         assert world.record("j").attempt == 1

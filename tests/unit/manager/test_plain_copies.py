@@ -39,7 +39,7 @@ class World:
         async def identify(client: KubeClient) -> bool:
             return True
 
-        return self.copies.calls(kind, None, identify)  # type: ignore[arg-type]
+        return self.copies.calls(kind, None, identify)  # type: ignore[arg-type]  # no client is asked
 
     def list(self, version: int, *, jobs: Any = (), workloads: Any = ()) -> None:
         self.copies.see_all(WORKLOADS, workloads, version)

@@ -31,7 +31,7 @@ async def test_the_whole_way() -> None:
         await plain.run(world)
         bound = world.record().binding
         assert (bound.cluster, bound.policy) == ("k", OnDisconnect.DUPLICATE_OK)
-        assert world.copy()[1]["metadata"]["labels"][Label.PREBUILT_WORKLOAD_NAME.value]  # type: ignore[index]
+        assert world.copy()[1]["metadata"]["labels"][Label.PREBUILT_WORKLOAD_NAME.value]  # type: ignore[index]  # a copy is there
         await until(lambda: not world.local()["spec"]["suspend"], "started here")
         worker.run_pods("j")
         await until(lambda: world.local()["status"].get("active") == 1, "status")

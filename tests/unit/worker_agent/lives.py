@@ -203,7 +203,7 @@ class Lived(Worker):
         """
         quiet, seen = 0, -1
         while quiet < 3:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # nothing announces that nothing more will come
             await until(lambda: not self.died.is_set(), "another one takes over")
             await self.at_rest()
             quiet = quiet + 1 if seen == self.agent_writes else 0
