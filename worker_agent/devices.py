@@ -92,7 +92,13 @@ class Devices:
 
     def connect(self, source: Nodes, cards: Callable[[], None]) -> None:
         """Where nodes and pods come from, and whom to tell that there are other cards."""
-        self._source, self.nodes.on_cards = source, cards
+
+        def changed() -> None:
+            cards()
+            for job in self.plans:  # a seat may be on a node that was not known until now
+                self.on_pods(job)
+
+        self._source, self.nodes.on_cards = source, changed
 
     @property
     def ready(self) -> bool:

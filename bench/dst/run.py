@@ -216,7 +216,7 @@ def _configure_log(world: World) -> None:
 
     def record(logger: object, method: str, event: MutableMapping[str, Any]) -> str:
         text = event.pop("event")
-        if text in ("effects.crashed", "service.crashed"):
+        if text in ("effects.crashed", "service.crashed", "command.crashed"):
             world.violate("crash", f"{text}: {event}")
         if world.traced:
             world.note("log", f"{method} {text} {event}")
