@@ -317,6 +317,19 @@ async def test_without_hami_the_agent_writes_what_its_plugin_reads() -> None:
         assert len(watch.granted) == 2
 
 
+async def test_pods_are_looked_at_again_when_a_node_is_seen() -> None:
+    """An agent that has just started may look at them before it has read the nodes."""
+    worker = Cards(nodes=1, of=2, binder=Binder.AGENT)
+    async with worker.running() as agent:
+        worker.add(asks("a", pods=2, gpu=1, gpumem=5000))
+        await until(lambda: worker.started("a"))
+        await worker.at_rest()
+        looked: list[str] = []
+        agent.devices.on_pods = looked.append
+        worker.node("n1", 2)
+        await until(lambda: worker.get("a")["metadata"]["uid"] in looked)
+
+
 async def test_a_pod_with_gates_of_its_own_keeps_no_node_for_itself() -> None:
     """Without HAMi one pod at a time is allocated on a node; who cannot start has no turn yet."""
     worker = Cards(nodes=1, of=2, binder=Binder.AGENT)
