@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import IntEnum
 
-SHARE = 8
+SHARE = 4
 """One write in so many is an ordinary one, however many others wait."""
 
 
