@@ -86,7 +86,7 @@ class Devices:
         self._unseated: set[str] = set()
         self._told: dict[str, Room] = {}
         self._buckets = Buckets()
-        self._eased = False
+        self._eased = self._other_cards = False
         self.stirred: set[str] = set()
         """Hosts of which the use has changed; whoever looks at them empties it."""
 
@@ -94,9 +94,8 @@ class Devices:
         """Where nodes and pods come from, and whom to tell that there are other cards."""
 
         def changed() -> None:
+            self._other_cards = True
             cards()
-            for job in self.plans:  # a seat may be on a node that was not known until now
-                self.on_pods(job)
 
         self._source, self.nodes.on_cards = source, changed
 
@@ -377,6 +376,10 @@ class Devices:
         if not self.ready:
             return set()
         self.nodes.wake(now)
+        if self._other_cards:
+            self._other_cards = False
+            for job in self.plans:  # a seat may be on a node that was not known until now
+                self.on_pods(job)
         for job in self._unread:
             self._state.touch(job)
         self._unread.clear()

@@ -109,9 +109,15 @@ def _label(job: Json, key: Label) -> str:
     return str((job["metadata"].get("labels") or {}).get(key.value, ""))
 
 
+def _true(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """A condition that is True; None if it is not."""
+    told = status.get("conditions") or ()
+    return next((c for c in told if c["type"] == kind and c["status"] == "True"), None)
+
+
 def condition(status: Mapping[str, Any], kind: str) -> bool:
     """Whether a condition is True."""
-    return any(c["type"] == kind and c["status"] == "True" for c in status.get("conditions") or ())
+    return _true(status, kind) is not None
 
 
 def finished(status: Mapping[str, Any]) -> str:
@@ -228,10 +234,8 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
 
 def _failed_at(status: Mapping[str, Any]) -> float | None:
     """When it failed, by the clock of its cluster; None if it has not."""
-    for found in status.get("conditions") or ():
-        if (found.get("type"), found.get("status")) == ("Failed", "True"):
-            return timestamp(found.get("lastTransitionTime")) or None
-    return None
+    found = _true(status, "Failed")
+    return timestamp(found.get("lastTransitionTime")) or None if found is not None else None
 
 
 def _size(job: Json) -> Size:
