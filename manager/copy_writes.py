@@ -154,12 +154,8 @@ class CopyWrites:
         try:
             stored = self._stored(command)
             job = await stored.patch(key.name, {**command.body, "metadata": meta}, key.namespace)
-        except (
-            NotFound,
-            Conflict,
-            Invalid,
-        ) as error:  # another has the name, or it changed
-            return await self._look(command, error)
+        except (NotFound, Conflict, Invalid) as error:
+            return await self._look(command, error)  # another one has the name, or it changed
         return Outcome(Result.OK, remote=self._copy(job))
 
     async def delete(self, command: DeleteCopy) -> Outcome:

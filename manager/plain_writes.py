@@ -172,9 +172,13 @@ class PlainWrites:
         meta = job["metadata"]
         try:
             left = await self._client.delete(
-                JOBS, meta["name"], meta["namespace"], uid=meta["uid"], resource_version=version,
+                JOBS,
+                meta["name"],
+                meta["namespace"],
+                uid=meta["uid"],
+                resource_version=version,
                 propagation="Foreground" if wait else "Background",
-            )  # fmt: skip
+            )
         except NotFound:
             left = {}
         except Conflict:

@@ -54,9 +54,13 @@ def _copy_crds(folder: Path) -> None:
     go = find_go()
     command = [str(go.program), "mod", "download", "-json", f"sigs.k8s.io/kueue@v{KUEUE.version}"]
     done = subprocess.run(
-        command, cwd=GOTOOLS / KUEUE.name, env=go_environment(go), capture_output=True, text=True,
+        command,
+        cwd=GOTOOLS / KUEUE.name,
+        env=go_environment(go),
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     if done.returncode:
         raise RigError("the CRDs of Kueue cannot be had", done.stderr.strip()[-500:])
     module = Path(json.loads(done.stdout)["Dir"])
@@ -119,12 +123,14 @@ def _configuration(health: int, webhook: int, certificates: Path) -> Json:
         "webhook": {"host": LOOPBACK, "port": webhook, "certDir": str(certificates)},
         "leaderElection": {"leaderElect": False},
         "internalCertManagement": {
-            "enable": True, "webhookServiceName": _SERVICE, "webhookSecretName": _SECRET,
+            "enable": True,
+            "webhookServiceName": _SERVICE,
+            "webhookSecretName": _SECRET,
         },
         "clientConnection": {"qps": 50, "burst": 100},  # as its own installation has it
         "integrations": {"frameworks": ["batch/job"]},
         "featureGates": {"VisibilityOnDemand": False, "MultiKueue": False},
-    }  # fmt: skip
+    }
 
 
 def _ready(rig: Rig, cluster: str, port: int, certificates: Path) -> bool:

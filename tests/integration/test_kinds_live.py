@@ -159,9 +159,11 @@ async def test_a_cluster_without_the_crd_is_no_candidate(team: Team) -> None:
         await create(management, resource, job("tied", **{"fedq.io/clusters": first}))
         missing = f"{first}: it does not serve {kind.name}: the CRD is missing there"
         await until(
-            management, WORKLOADS, (team.name, ""),
+            management,
+            WORKLOADS,
+            (team.name, ""),
             lambda o: missing in json.dumps(o.get("status") or {}),
-        )  # fmt: skip
+        )
         said = await fedq(team, "why", "paddlejob/tied")
         assert missing in said.stdout, said.output
 

@@ -88,7 +88,7 @@ OVER: dict[str, tuple[Record, RemoteJob | None, Standing, bool]] = {
         LAPSED,
         True,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OVER)
@@ -112,18 +112,27 @@ STILL: dict[str, tuple[Record, RemoteJob | None, Standing, float]] = {
     "before it was admitted, too": (admitted(500, held_before=100), runs(held_s=120), LOST, 81.0),
     "as told by another copy": (admitted(500, held_before=100), runs(held_s=20), WELL, 0.0),
     "before, and now": (
-        admitted(500, held_before=100), held(ran_s=150, held_s=100), WELL, 350.0,
+        admitted(500, held_before=100),
+        held(ran_s=150, held_s=100),
+        WELL,
+        350.0,
     ),
     "its cluster was lost before it was admitted": (admitted(10), runs(), LOST, 10.0),
     "it failed at the end of the lease": (
-        admitted(500), copy(suspended=False, finished="Failed", ran_s=300), WELL, 200.0,
+        admitted(500),
+        copy(suspended=False, finished="Failed", ran_s=300),
+        WELL,
+        200.0,
     ),
     "keep runs on for its limit": (
-        admitted(500, policy=KEEP, rerun_after=150.0), runs(policy=KEEP), LOST, 31.0,
+        admitted(500, policy=KEEP, rerun_after=150.0),
+        runs(policy=KEEP),
+        LOST,
+        31.0,
     ),
     "keep without one runs on": (admitted(500, policy=KEEP), runs(policy=KEEP), LOST, 0.0),
     "what may run twice runs on": (admitted(500, policy=TWICE), runs(policy=TWICE), LOST, 0.0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STILL)

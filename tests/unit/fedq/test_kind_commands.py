@@ -148,8 +148,11 @@ def test_kinds_that_are_switched_off(
     """They are told of wherever one is named, and not among the jobs."""
     give(kube, "jobset", make("jobset", "train"), WAITING)
     give_job(kube, "a", workload=WAITING)
-    body = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
-            "integrations": {"frameworks": ["batch/job"]}}  # fmt: skip
+    body = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "integrations": {"frameworks": ["batch/job"]},
+    }
     file = tmp_path / "configuration.yaml"
     file.write_text(yaml.safe_dump(body))
     monkeypatch.setenv("FEDQ_CONFIG", str(file))
