@@ -249,6 +249,8 @@ def main() -> int:
     assert drill is not None
     drill = replace(drill, run=measured.run)
     rig = Rig.load(options.home)
+    if not rig.claim():
+        parser.error(f"a rig is up already in {options.home}: `fedq rig down` takes it down")
     bench = Bench(rig, Wishes(runtime="in-process", jobs=options.jobs), _tell, drill.workers)
     try:
         run_all([drill], [bench], _tell)
