@@ -200,29 +200,35 @@ class Stack:
         """Folder of what the processes of pods write of themselves, see `fedq.drill.records`."""
         return self.rig.data_dir("history")
 
-    def start_runner(self, worker: str) -> None:
-        """Run real processes for those pods of a worker that want one, see `fedq.rig.pods`.
+    def start_runner(self, worker: str, *, guarded: bool = False) -> None:
+        """Run real processes for those pods of a worker that want one, see `fedq.rig.pods`. If
+        `guarded`, the hook of the guard is asked before.
 
         They outlive it: end it with `Process.kill`, start it again, and it finds them.
         """
         kubeconfig = str(self.rig.kubeconfig(worker))
         argv = [sys.executable, "-m", "fedq.rig.podrunner", worker, kubeconfig, str(self.history)]
+        if guarded:
+            argv += ["--", sys.executable, "-m", "worker_agent.guard.hook"]
+            argv += [f"--cluster={worker}", f"--status-file={self._guard_file(worker)}"]
+            argv += [f"--deadline-file={self._deadline_file(worker)}"]
         self.rig.start_process(f"runner/{worker}", argv, {}, cluster=worker)
 
     def start_guard(self, worker: str) -> None:
         """The guard of a worker's nodes, for the processes that `start_runner` runs (tier B)."""
-        folder = self.rig.data_dir(f"guard-{worker}")
+        kept = self._guard_file(worker)
         env = {
             "FEDQ_GUARD_DEADLINE_FILE": str(self._deadline_file(worker)),
             "FEDQ_GUARD_CLUSTER": worker,
-            "FEDQ_GUARD_STATUS_FILE": str(folder / "status.json"),
+            "FEDQ_GUARD_STATUS_FILE": str(kept),
             # One machine stands for the nodes of all clusters.
             "FEDQ_GUARD_ONLY": f"{MARK}={pods_mark(self.rig.home, worker)}",
         }
         argv = [sys.executable, "-m", "worker_agent.guard"]
-        self.rig.start_process(
-            f"guard/{worker}", argv, env, (folder / "status.json").exists, cluster=worker
-        )
+        self.rig.start_process(f"guard/{worker}", argv, env, kept.exists, cluster=worker)
+
+    def _guard_file(self, worker: str) -> Path:
+        return self.rig.data_dir(f"guard-{worker}") / "status.json"
 
     def _deadline_file(self, worker: str) -> Path:
         return self.rig.data_dir(f"agent-{worker}") / "deadline.json"

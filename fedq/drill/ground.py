@@ -72,9 +72,9 @@ class Ground:
     """The clusters that the fault hits; set by `strike`."""
     fault_at: float = 0.0
     unseen_s: float = 0.0
-    """For how long a given-up attempt may run beside a later one: what woke, or was started, after
-    the end of the lease runs until the guard has seen it. Not 0 only where a drill says so, and
-    then it is one of its findings.
+    """For how long a given-up attempt may run beside a later one: what woke after the end of the
+    lease runs until the guard has seen it. Not 0 only where a drill says so, and then it is one of
+    its findings.
     """
     witness: Witness = field(init=False)
 

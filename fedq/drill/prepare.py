@@ -116,8 +116,8 @@ class Bench:
         if self._running != (profile, tier):  # also what an earlier run has kept
             self._stack.stop()
         for worker in self._rig.workers:
-            self._stack.start_runner(worker)
-            if tier == "B":
+            if guarded := tier == "B":
                 self._stack.start_guard(worker)
+            self._stack.start_runner(worker, guarded=guarded)
         self._stack.start(runtime=self._wishes.runtime, profile=profile)
         self._running = (profile, tier)

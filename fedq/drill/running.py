@@ -68,7 +68,7 @@ def _expect_seen(ground: Ground, overlap_s: float) -> None:
     if overlap_s:
         ground.expect.remark(
             f"attempts ran together for {overlap_s:.2f} s in all, for {longest:.2f} s of one job at"
-            " most: what wakes, or is started, after the end of the lease runs until the guard has"
+            " most: what wakes after the end of the lease runs until the guard has"
             f" seen it, which tier B cannot exclude ({ground.unseen_s:g} s at most)"
         )
 

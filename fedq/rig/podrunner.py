@@ -1,4 +1,4 @@
-"""`python -m fedq.rig.podrunner CLUSTER KUBECONFIG HISTORY`: processes for the pods of a cluster.
+"""`python -m fedq.rig.podrunner CLUSTER KUBECONFIG HISTORY [HOOK …]`: processes for pods.
 
 Unlike the rest of the rig it uses the product's client: it is started on a rig that is up, for
 drills. What a drill is judged by is written by the processes, see `fedq.drill.records`.
@@ -85,7 +85,7 @@ async def run(place: Place) -> None:
         tasks.create_task(vital(informer.run(), "pods"))
 
 
-async def _main(cluster: str, kubeconfig: Path, history: Path) -> None:
+async def _main(cluster: str, kubeconfig: Path, history: Path, hook: Sequence[str]) -> None:
     folder = history / cluster
     folder.mkdir(parents=True, exist_ok=True)
     # One descriptor for each process.
@@ -93,7 +93,7 @@ async def _main(cluster: str, kubeconfig: Path, history: Path) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     async with KubeClient(load_endpoint(kubeconfig), user_agent="fedq-podrunner") as client:
         home = os.environ.get(MARK, "").rpartition(":")[0]
-        place = Place(client, cluster, folder, pods_mark(home, cluster))
+        place = Place(client, cluster, folder, pods_mark(home, cluster), tuple(hook))
         task = asyncio.create_task(run(place))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
@@ -106,11 +106,11 @@ def main() -> int:
     parser.add_argument("cluster", help="name of the worker cluster")
     parser.add_argument("kubeconfig", type=Path, help="of somebody who may change all pods there")
     parser.add_argument("history", type=Path, help="folder for what the processes write")
+    parser.add_argument("hook", nargs="*", help="command that is asked before a container starts")
     arguments = parser.parse_args()
     configure_logging("info")
-    return run_program(
-        _main(arguments.cluster, arguments.kubeconfig, arguments.history), "podrunner"
-    )
+    main = _main(arguments.cluster, arguments.kubeconfig, arguments.history, arguments.hook)
+    return run_program(main, "podrunner")
 
 
 if __name__ == "__main__":

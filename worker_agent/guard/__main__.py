@@ -11,7 +11,8 @@ from federation.edge.telemetry import configure_logging
 from worker_agent.guard import cgroups
 from worker_agent.guard.decision import Times
 from worker_agent.guard.killing import Killer
-from worker_agent.guard.notices import Note, Pull
+from worker_agent.guard.notices import Note
+from worker_agent.guard.pull import Pull
 from worker_agent.guard.settings import GuardSettings
 from worker_agent.guard.watch import Guard, Patience, Sources
 

@@ -81,6 +81,24 @@ class Knowledge:
         return max(self.deadline, renewed + run.rerun_after)
 
 
+def refusal(knowledge: Knowledge, run: Run, now: float) -> str:
+    """Why a run may not start, or go on with another container; '' if it may. What the lease does
+    not cover would only be ended, and until then be beside its next attempt.
+    """
+    late = now - knowledge.ends(run)
+    if late < 0:
+        return ""
+    over = (
+        f"ended {late:.1f} s ago"
+        if knowledge.notice is not None
+        else f"is not known of for {now - knowledge.since:.1f} s"
+    )
+    return (
+        f"attempt {run.attempt} of the job {run.job} may not start here: the lease of this cluster "
+        f"{over}, and the job may run elsewhere; it goes on here when the agent has renewed"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Times:
     """How long things may take, in seconds: `kill` is K, `margin` what of it is left for SIGKILL to

@@ -15,7 +15,8 @@ from federation.edge.files import write_atomic
 from federation.edge.machine import boot_id, boottime
 from worker_agent.guard.decision import Knowledge, Notice
 from worker_agent.guard.killing import Killer
-from worker_agent.guard.notices import BeforeBootError, Note, NoticeError, Pull
+from worker_agent.guard.notices import BeforeBootError, Note, NoticeError, noted
+from worker_agent.guard.pull import Pull
 
 log = structlog.get_logger(__name__)
 
@@ -147,9 +148,8 @@ class Guard:
             "problems": self._problems,
             "ending": [f"{run.job}/{run.attempt}" for run in self._killer.sentences],
             "ended": self._killer.ended,
+            **noted(self.knowledge),
         }
-        if notice is not None:
-            body |= {"renewed": notice.renewed, "deadline": notice.deadline, "kill": notice.kill}
         _write(self._sources.kept.path, json.dumps(body))
 
 

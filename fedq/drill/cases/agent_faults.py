@@ -17,7 +17,6 @@ from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
 from fedq.drill.judge import expect_refused
 from fedq.drill.timeline import What
-from worker_agent.guard.watch import BUSY
 
 
 async def agent_killed(ground: Ground) -> None:
@@ -49,9 +48,8 @@ async def agent_down(ground: Ground) -> None:
 async def api_server_down(ground: Ground) -> None:
     """The API server of the worker dies and the cluster is cut off: only the node guard can stop
     anything there. When it is back, the Job controller may make new pods before the agent has
-    suspended the Jobs: these live until the guard's next look.
+    suspended the Jobs: the hook of the guard lets none of them start.
     """
-    ground.unseen_s = BUSY
     lasts = duration(ground)
     victim, names = await start_on_one(ground, _plans(ground, lasts))
     async with dead(ground.stack.rig, f"{victim}/kube-apiserver"), ground.cut(victim):

@@ -18,20 +18,27 @@ from federation.edge.resources import PODS
 from federation.edge.retry import backoff
 from fedq.rig.pods import status
 from fedq.rig.pods.handle import KILLED, Handle
+from fedq.rig.pods.hook import refusal
 from fedq.rig.pods.plan import DEFAULT_GRACE, grace_of, plan_of
 
 Json = dict[str, Any]
 log = structlog.get_logger(__name__)
 
+NOT_STARTED = 128
+"""Exit code that a kubelet tells of a container that could not be started."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a runner works: the cluster, the folder of its histories, the mark of its processes."""
+    """Where a runner works: the cluster, the folder of its histories, the mark of its processes.
+    `hook` is the command that is asked before a container starts, if there is one.
+    """
 
     client: KubeClient
     cluster: str
     folder: Path
     mark: str
+    hook: tuple[str, ...] = ()
 
     def file(self, uid: str) -> Path:
         """The history of a pod."""
@@ -45,6 +52,7 @@ class Keeper:
         self._place, self._pod = place, pod
         self._plan = plan_of(pod, place.cluster)
         self._leaving = asyncio.Event()
+        self._refused = ""
         self._random = random.Random(self._plan.uid)
         self.seen(pod)
 
@@ -61,7 +69,7 @@ class Keeper:
     async def run(self) -> None:
         """From start to removal."""
         code = await self._process()
-        await self._write(lambda pod, moment: status.ended(pod, code, moment))
+        await self._write(lambda pod, moment: status.ended(pod, code, moment, self._refused))
         await self._leaving.wait()
         await self._persist(self._delete)
 
@@ -72,6 +80,11 @@ class Keeper:
         if handle is None:
             if self._leaving.is_set() or _over(self._pod):
                 return KILLED
+            if hook := self._place.hook:
+                self._refused = await refusal(hook, self._plan)
+            if self._refused:
+                log.info("pod.refused", pod=self._plan.name, why=self._refused)
+                return NOT_STARTED
             handle = await Handle.start(self._plan, file, self._place.mark)
             log.info("pod.started", pod=self._plan.name, pid=handle.pid)
         running = asyncio.create_task(self._write(status.running))

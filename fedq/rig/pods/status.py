@@ -24,13 +24,16 @@ def running(pod: Json, moment: str) -> Json:
     }
 
 
-def ended(pod: Json, code: int, moment: str) -> Json:
-    """All containers ended at `moment` with exit code `code`."""
+def ended(pod: Json, code: int, moment: str, refused: str = "") -> Json:
+    """All containers ended at `moment` with exit code `code`; `refused` is why they could not be
+    started.
+    """
     reason = "PodFailed" if code else "PodCompleted"
     started = (pod.get("status") or {}).get("startTime") or moment
     terminated = {
         "exitCode": code,
-        "reason": "Error" if code else "Completed",
+        "reason": "StartError" if refused else "Error" if code else "Completed",
+        "message": refused,
         "startedAt": started,
         "finishedAt": moment,
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -66,10 +68,10 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def runner(fake: FakeKube, folder: Path) -> AsyncIterator[None]:
+async def runner(fake: FakeKube, folder: Path, *hook: str) -> AsyncIterator[None]:
     """A runner that works while the block runs, and is then gone without a word."""
     async with KubeClient(Endpoint("https://fake", name="w"), transport=fake) as client:
-        task = asyncio.create_task(run(Place(client, "w", folder, "test:pods/w")))
+        task = asyncio.create_task(run(Place(client, "w", folder, "test:pods/w", hook)))
         try:
             yield
         finally:
@@ -112,6 +114,29 @@ async def test_a_pod_that_is_deleted_goes_when_its_process_has_gone(
         # The deletion itself, and then the status.
         assert living[:2] == [True, False]
         assert phase(fake) == "Failed"
+
+
+HOOK = """
+import json, sys
+config = json.load(open(json.load(sys.stdin)["bundle"] + "/config.json"))
+if "REFUSED=yes" in config["process"]["env"]:
+    sys.exit("not here")
+"""
+
+
+@pytest.mark.parametrize(("env", "ends"), [("yes", "Failed"), ("no", "Succeeded")])
+async def test_a_hook_is_asked_first(fake: FakeKube, folder: Path, env: str, ends: str) -> None:
+    """A pod that it refuses has failed without a process, and says why."""
+    refused = pod(0.1)
+    refused["spec"]["containers"][0]["env"] = [{"name": "REFUSED", "value": env}]
+    async with runner(fake, folder, sys.executable, "-c", HOOK):
+        fake.create(PODS, refused)
+        await until(lambda: phase(fake) == ends)
+    [status] = fake.get(PODS, "p", "default")["status"]["containerStatuses"]
+
+    assert bool(os.listdir(folder)) == (env == "no")
+    told = status["state"]["terminated"]
+    assert (told["exitCode"], told["message"]) == ((128, "not here") if env == "yes" else (0, ""))
 
 
 async def test_processes_do_not_care_whether_the_api_server_answers(

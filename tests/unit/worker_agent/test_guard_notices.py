@@ -17,13 +17,8 @@ from federation.edge.machine import boot_id, boottime
 from fedq.rig.pki import Authority
 from worker_agent.deadline_file import DeadlineFile
 from worker_agent.guard.decision import Notice
-from worker_agent.guard.notices import (
-    BeforeBootError,
-    Note,
-    NoticeError,
-    Pull,
-    told,
-)
+from worker_agent.guard.notices import BeforeBootError, Note, NoticeError
+from worker_agent.guard.pull import Pull, told
 
 
 def test_the_file_of_the_agent_is_understood(tmp_path: Path) -> None:
