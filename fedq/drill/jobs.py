@@ -7,6 +7,7 @@ from typing import Any
 
 from federation.api.names import KUEUE_API, KUEUE_GROUP, Controller, Label, Option
 from fedq.queue_manifests import priority_class_manifests, queue_manifests
+from fedq.rig.pods.plan import PROCESS
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -70,11 +71,11 @@ class Plan:
             container["env"] = [{"name": "FEDQ_CHECKPOINTS", "value": self.checkpoints}]
         pod = {
             "metadata": {
+                "labels": {PROCESS: str(self.process).lower()},
                 "annotations": {
-                    "fedq.io/process": str(self.process).lower(),
                     "fedq.io/run-seconds": f"{self.seconds:g}",
                     "fedq.io/ignore-sigterm": str(self.stubborn).lower(),
-                }
+                },
             },
             "spec": {
                 "restartPolicy": "Never",

@@ -51,13 +51,13 @@ def waves(layout: Layout, binaries: dict[str, str]) -> list[list[Spec]]:
     ]
 
 
-Made = tuple[str, list[str], Callable[[], bool], dict[str, str]]
+Made = tuple[str, list[str], Callable[[], bool]]
 
 
 def _spec(layout: Layout, binaries: dict[str, str], make: Callable[[Layout], Made]) -> Spec:
-    tool, flags, ready, env = make(layout)
+    tool, flags, ready = make(layout)
     command = [*layout.inside, binaries.get(tool, tool), *flags]
-    return Spec(f"{layout.name}/{tool}", command, ready, env)
+    return Spec(f"{layout.name}/{tool}", command, ready, COLLECT_LATE)
 
 
 def _etcd(layout: Layout) -> Made:
@@ -83,7 +83,7 @@ def _etcd(layout: Layout) -> Made:
         f"--peer-trusted-ca-file={layout.ca}",
         "--peer-client-cert-auth",
     ]
-    return "etcd", flags, lambda: socket_ready(layout.etcd_socket, "/health"), {}
+    return "etcd", flags, lambda: socket_ready(layout.etcd_socket, "/health")
 
 
 def _apiserver(layout: Layout) -> Made:
@@ -107,7 +107,7 @@ def _apiserver(layout: Layout) -> Made:
         # Half the default of an hour: events are read at once or never, and live in memory.
         "--event-ttl=30m",
     ]
-    return "kube-apiserver", flags, lambda: layout.endpoint().ready("/readyz"), COLLECT_LATE
+    return "kube-apiserver", flags, lambda: layout.endpoint().ready("/readyz")
 
 
 def _controller_manager(layout: Layout) -> Made:
@@ -121,7 +121,7 @@ def _controller_manager(layout: Layout) -> Made:
         "--concurrent-job-syncs=10",
         "--concurrent-gc-syncs=10",
     ]
-    return use, flags, lambda: layout.endpoint(use).ready("/healthz"), {}
+    return use, flags, lambda: layout.endpoint(use).ready("/healthz")
 
 
 def _scheduler(layout: Layout) -> Made:
@@ -131,14 +131,14 @@ def _scheduler(layout: Layout) -> Made:
         *_reviews(layout, use),
         f"--config={layout.scheduler_config}",
     ]
-    return use, flags, lambda: layout.endpoint(use).ready("/healthz"), {}
+    return use, flags, lambda: layout.endpoint(use).ready("/healthz")
 
 
 def _kwok(layout: Layout) -> Made:
     port = layout.ports["kwok"]
     flags = kwok_flags(layout.kubeconfig("kwok"), port, layout.host)
     flags.append("--manage-all-nodes")
-    return "kwok", flags, lambda: plain_ready(port, "/healthz", layout.host), {}
+    return "kwok", flags, lambda: plain_ready(port, "/healthz", layout.host)
 
 
 def kwok_flags(kubeconfig: Path, port: int, host: str = LOOPBACK) -> list[str]:

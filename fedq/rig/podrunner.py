@@ -26,7 +26,7 @@ from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging
 from fedq.rig.pods.handle import Handle
 from fedq.rig.pods.keeper import Keeper, Place, end_orphan
-from fedq.rig.pods.plan import handled, pods_mark
+from fedq.rig.pods.plan import PROCESS, handled, pods_mark
 from fedq.rig.process import MARK
 
 Json = dict[str, Any]
@@ -80,7 +80,7 @@ async def run(place: Place) -> None:
     """Handle the pods of one cluster until cancelled. The processes go on without it."""
     async with asyncio.TaskGroup() as tasks:
         runner = Runner(place, tasks)
-        select = Select(field_selector="spec.nodeName!=")
+        select = Select(label_selector=f"{PROCESS}=true", field_selector="spec.nodeName!=")
         informer = Informer(place.client, PODS, runner.handler(), select=select)
         tasks.create_task(vital(informer.run(), "pods"))
 

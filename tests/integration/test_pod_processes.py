@@ -40,8 +40,11 @@ def job(name: str, seconds: float) -> Json:
         "image": "none",
         "env": [{"name": key, "value": value} for key, value in env.items()],
     }
-    notes = {"fedq.io/process": "true", "fedq.io/run-seconds": str(seconds)}
-    pod = {"metadata": {"annotations": notes}, "spec": {"restartPolicy": "Never"}}
+    meta = {
+        "labels": {"fedq.io/process": "true"},
+        "annotations": {"fedq.io/run-seconds": str(seconds)},
+    }
+    pod: Json = {"metadata": meta, "spec": {"restartPolicy": "Never"}}
     pod["spec"]["containers"] = [container]
     spec = {"backoffLimit": 0, "template": pod}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}

@@ -1,9 +1,11 @@
 """What the process of a pod is to be: pure functions over the pod.
 
-Annotations of a pod (put them on the Job's pod template), beside those of `stages.yaml`:
+A real process stands for the containers of a pod with the label `fedq.io/process: "true"`: a label,
+so that the runner hears of no other pod. Annotations, beside those of `stages.yaml`:
 
-    fedq.io/process        "true": a real process stands for its containers
     fedq.io/ignore-sigterm "true": it does not end before its time, unless by SIGKILL
+
+Put both on the Job's pod template.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ def pods_mark(home: Path | str, cluster: str) -> str:
 
 def handled(pod: Json) -> bool:
     """Whether the pod is one for the runner: marked, and bound to a node."""
-    return notes(pod).get(PROCESS) == "true" and bool(pod["spec"].get("nodeName"))
+    labels = pod["metadata"].get("labels") or {}
+    return labels.get(PROCESS) == "true" and bool(pod["spec"].get("nodeName"))
 
 
 def plan_of(pod: Json, cluster: str) -> Plan:

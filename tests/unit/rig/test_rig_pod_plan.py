@@ -21,7 +21,8 @@ def pod(env: list[Json] | None = None, **notes: str) -> Json:
             "name": "p",
             "namespace": "ns",
             "uid": "u",
-            "annotations": {"fedq.io/process": "true", **annotations},
+            "labels": {"fedq.io/process": "true"},
+            "annotations": annotations,
             "ownerReferences": [{"uid": "owner", "controller": True}],
         },
         "spec": {
@@ -41,7 +42,8 @@ def pod(env: list[Json] | None = None, **notes: str) -> Json:
 
 def test_only_pods_that_ask_for_it_and_have_a_node_are_handled() -> None:
     """All others are kwok's, or nobody's yet."""
-    without_node, unmarked = pod(), pod(process="false")
+    without_node, unmarked = pod(), pod()
+    unmarked["metadata"]["labels"] = {"fedq.io/process": "false"}
     del without_node["spec"]["nodeName"]
 
     assert handled(pod())

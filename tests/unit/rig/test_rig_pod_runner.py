@@ -27,11 +27,12 @@ HELD = "test/graceful"
 
 def pod(seconds: float, **notes: str) -> Json:
     annotations = {f"fedq.io/{key.replace('_', '-')}": value for key, value in notes.items()}
-    steer = {"fedq.io/process": "true", "fedq.io/run-seconds": str(seconds), **annotations}
+    steer = {"fedq.io/run-seconds": str(seconds), **annotations}
     return {
         "metadata": {
             "name": "p",
             "namespace": "default",
+            "labels": {"fedq.io/process": "true"},
             "annotations": steer,
             "finalizers": [HELD],
         },

@@ -53,7 +53,7 @@ def test_every_status_patch_is_strategic() -> None:
 def test_pods_with_a_real_process_are_left_alone() -> None:
     """The runner does all of it: their life has nothing of kwok's timing in it."""
     rule = {
-        "key": '.metadata.annotations["fedq.io/process"] // ""',
+        "key": '.metadata.labels["fedq.io/process"] // ""',
         "operator": "NotIn",
         "values": ["true"],
     }
