@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from manager.write_turns import SHARE, Rank, WriteTurns
+from manager.write_turns import BURST, CALM_S, SHARE, Rank, WriteTurns
 
 
 class Writes:
@@ -33,10 +33,10 @@ class Writes:
             await settled()
 
     async def end_all(self) -> None:
-        done = 0
-        while done < len(self.begun):
-            await self.end(self.begun[done])
-            done += 1
+        """Let each of them have its turn and end."""
+        for end in self._ends.values():
+            end.set()
+        await asyncio.gather(*self.tasks.values())
 
 
 async def settled() -> None:
@@ -96,3 +96,26 @@ async def test_one_that_is_given_up_holds_nobody_up() -> None:
     await writes.ask("f")
     assert writes.begun == ["a", "c", "e", "f"]
     await writes.end("f")
+
+
+async def test_after_a_burst_of_urgent_ones_the_others_wait_although_there_is_room() -> None:
+    """But for their share, and until no more have come for a while."""
+    writes = Writes(1000)
+    await writes.ask(*(f"u{n}" for n in range(BURST)), rank=Rank.STARTS)
+    await writes.ask("o1", "o2", "o3")
+    assert writes.begun[BURST:] == ["o1"]
+    await writes.ask("u", "v", "w", rank=Rank.LEAVES)
+    assert writes.begun[BURST:] == ["o1", "u", "v", "w", "o2"]
+    begun = asyncio.get_running_loop().time()
+    await writes.end_all()
+    assert writes.begun[-1] == "o3"
+    assert asyncio.get_running_loop().time() - begun > CALM_S / 2
+
+
+async def test_a_few_urgent_ones_hold_nobody_up() -> None:
+    """Of a single job, say."""
+    writes = Writes(1000)
+    await writes.ask(*(f"u{n}" for n in range(BURST - 1)), rank=Rank.STARTS)
+    await writes.ask("o1", "o2", "o3")
+    assert writes.begun[BURST - 1 :] == ["o1", "o2", "o3"]
+    await writes.end_all()
