@@ -17,6 +17,7 @@ import structlog
 
 from federation.api.names import ActiveReason
 from federation.core import events as on
+from federation.core.bound import remove
 from federation.core.elastic import growth_uid
 from federation.core.facts import JobState, RemoteJob
 from federation.core.failover import Standing, Timings
@@ -234,10 +235,14 @@ class ClusterNews:
     async def _remove_orphan(self, link: ClusterLink, copy: Copy) -> None:
         """Delete a copy whose local job is gone. It may never change again, so that no event tells
         of it: if it cannot be done now, it is done when the cluster is reached, or in a while.
+
+        Also of one that is held some pods may stop yet: they keep their room. Nobody asks for its
+        result, so one that runs need not be as it was seen.
         """
-        remote = copy.remote
+        remote, removal = copy.remote, remove(copy.remote)
+        version = None if removal.wait else removal.version
         command = DeleteCopy(
-            remote.key, remote.uid, None, remote.running, remote.kind, copy.local_uid
+            remote.key, remote.uid, version, removal.wait, remote.kind, copy.local_uid
         )
         outcome = await link.command(command)
         if outcome.result in (Result.OK, Result.ABSENT):

@@ -211,6 +211,26 @@ async def test_orphans_are_removed() -> None:
         await until(lambda: world.copy() is None, "the orphan is removed")
 
 
+@pytest.mark.parametrize(("stopping", "waits"), [(0, False), (2, True)])
+async def test_an_orphan_whose_pods_stop_yet_keeps_its_room(stopping: int, waits: bool) -> None:
+    """It was held when its job was deleted: it is gone when its pods are."""
+    world = Federation("a")
+    async with world.running():
+        world.submit()
+        world.start(await world.offered())
+        await until(lambda: world.record().admitted)
+    world.home.delete(JOBS, "j", "team")
+    worker = world.workers["a"]
+    worker.fake.merge(JOBS, "j", {"spec": {"suspend": True}}, "team")
+    worker.fake.merge(JOBS, "j", {"status": {"terminating": stopping}}, "team", status=True)
+    worker.fake.objects.blocked = lambda res, obj: res is JOBS
+    async with world.running():
+        if waits:
+            await until(lambda: worker.get("j")["metadata"].get("deletionTimestamp"))
+            worker.fake.merge(JOBS, "j", {"metadata": {"finalizers": None}}, "team")
+        await until(lambda: world.copy() is None, "the orphan is removed")
+
+
 # What comes late, and what others wrote
 
 
