@@ -68,8 +68,11 @@ class Manager:
         keep_finished_s: float = 0.0,
         pulse: KubeClient | None = None,
         worker_lost_s: float = WORKER_LOST_S,
+        identity: str = "",
     ) -> None:
-        """`pulse` is the client of the canary, if it is to have connections of its own."""
+        """`pulse` is the client of the canary, if it is to have connections of its own; `identity`
+        names the physical cluster of the manager ('': not known).
+        """
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
         if policies and policies.resources.devices.mappings:
@@ -92,6 +95,7 @@ class Manager:
             Exposures(offers), sources,
         )  # fmt: skip
         self.clusters.external = kinds.external
+        self.clusters.management = identity
         self.clusters.off = frozenset(kind.name for kind in kinds.off)
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         self.drain = Drain(

@@ -312,3 +312,4 @@ class ActiveReason(StrEnum):
     AGENT_SILENT = "AgentSilent"
     AGENT_PRESENT = "AgentPresent"
     RESERVED_NAME = "ReservedName"
+    MANAGEMENT_CLUSTER = "ManagementCluster"
