@@ -250,5 +250,4 @@ async def test_the_management_cluster_registered_as_a_worker() -> None:
         for said in ("management cluster itself", "kube-system", "agent beside the manager"):
             assert said in active()["message"]
         assert manager.clusters.links["a"].identity == ""
-        assert not manager.clusters.links["a"].inventoried.is_set()
         assert len(world.home.items(JOBS)) == 1
