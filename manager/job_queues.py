@@ -26,6 +26,8 @@ class JobQueues:
         self._catalog = catalog
         self.own_check: Callable[[tuple[str, ...]], str] = lambda names: ""
         """Which of a queue's admission checks is the manager's own; '' if none is."""
+        self.elsewhere: Callable[[ClusterQueue], str] = lambda queue: ""
+        """Why a ClusterQueue is not the manager's; '' if it is."""
         self._known: dict[_Key, Queues] = {}
 
     def refresh(self) -> None:
@@ -82,6 +84,11 @@ class JobQueues:
                 f" correct the label {Label.PRIORITY_CLASS}"
             )
         return ""
+
+    def not_ours(self, state: JobState) -> str:
+        """Why a job waits in a queue that is not the manager's; '' if it does not."""
+        queue = self.cluster_queue(state)
+        return self.elsewhere(queue) if queue is not None else ""
 
     def priority_class(self, state: JobState, body: Json | None) -> str | None:
         """The WorkloadPriorityClass of a job, '' for none; None if it does not exist, or cannot be

@@ -6,12 +6,11 @@ import uuid
 
 import structlog
 
-from federation.api.names import FEDQ_NAMESPACE
+from federation.api.names import FEDQ_NAMESPACE, ORIGIN_CONFIGMAP
 from federation.edge.errors import AlreadyExists, Forbidden, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import CONFIGMAPS, NAMESPACES, Json
 
-ORIGIN_CONFIGMAP = "fedq-origin"
 IDENTITY_NAMESPACE = "kube-system"
 """Its UID names a physical cluster: it is made with it, and stays."""
 log = structlog.get_logger(__name__)

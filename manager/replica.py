@@ -127,6 +127,7 @@ class Replica:
                     kinds=self._kinds, worker_lost_s=settings.worker_lost_s,
                     keep_finished_s=settings.keep_finished_s,
                     sources=self._sources, identity=await identity_of(client),
+                    local_queues=settings.local_queues,
                 )  # fmt: skip
                 manager.on_crash = exit_soon
                 self._manager = manager
