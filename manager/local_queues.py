@@ -52,13 +52,20 @@ class LocalQueues:
         """The queues as the manager counts them."""
         return apart(queues, {name for name, queue in queues.items() if self.runs_here(queue)})
 
-    def problem(self, queue: ClusterQueue) -> str:
-        """Why a job of the manager is not sent anywhere from a ClusterQueue; '' if it is."""
+    def problem(self, queue: ClusterQueue, always_sent: bool) -> str:
+        """Why a job of the manager is not sent anywhere from a ClusterQueue; '' if it is.
+        `always_sent` are kinds that nothing holds back here.
+        """
         if not self.runs_here(queue):
             return ""
+        here = f"ClusterQueue {queue.name} has no MultiKueue check: its jobs run on this cluster"
+        if always_sent:
+            return (
+                f"{here}, and those of this kind are always sent to a worker cluster: name a queue"
+                " with such a check"
+            )
         return (
-            f"ClusterQueue {queue.name} has no MultiKueue check: its jobs run on this cluster, and"
-            f" this one was made to be sent to a worker cluster, as it has no label"
+            f"{here}, and this one was made to be sent to a worker cluster, as it has no label"
             f" {Label.LOCAL}. Create it again to run it here, or give the ClusterQueue such a check"
         )
 

@@ -133,10 +133,12 @@ async def test_jobs_of_the_agent_are_left_alone() -> None:
 async def test_a_job_to_be_sent_away_waits_in_a_local_queue() -> None:
     """It is told why; it goes when the queue has the check."""
     found = world()
-    async with found.running():
+    async with found.running() as manager:
         found.submit("j")
         await until(lambda: found.record() and found.record().reason == "Misconfigured")
-        assert "has no MultiKueue check" in found.record().message
+        assert "Create it again to run it here" in found.record().message
+        of_a_set = manager.controller.queues.elsewhere(manager.catalog.queues["cq"], True)
+        assert "name a queue with such a check" in of_a_set
         found.home.merge(CLUSTER_QUEUES, "cq", {"spec": CHECKED})
         await found.offered("j")
 
