@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tenacity import AsyncRetrying, stop_after_delay, wait_fixed
 
+from federation.api.access import cluster_registration
 from federation.api.names import KUEUE_GROUP, Label
 from federation.edge.errors import Forbidden, NotFound
 from federation.edge.kube import KubeClient
@@ -20,6 +21,7 @@ from federation.edge.resources import (
     CLUSTER_QUEUES,
     JOBS,
     LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
     PODS,
     WORKLOADS,
     Resource,
@@ -297,3 +299,27 @@ async def test_an_agent_of_a_worker_refuses_to_run_beside_a_manager(sides: Sides
     rig.stop_process("wrong-agent")
     assert "agent.refuses" in said
     assert "FEDQ_BESIDE_MANAGER=true" in said
+
+
+def refused(cluster: Json) -> bool:
+    """It is said to be the management cluster."""
+    conditions = (cluster.get("status") or {}).get("conditions") or ()
+    return any(c["reason"] == "ManagementCluster" for c in conditions)
+
+
+async def test_the_management_cluster_is_no_worker_of_itself(sides: Sides) -> None:
+    """Registered as one it is refused, with what to do; jobs go to the other worker, as ever."""
+    stack, home = sides.stack, sides.home
+    kubeconfig = stack.rig.kubeconfig(stack.rig.management).read_text()
+    stack.apply(stack.rig.management, [*cluster_registration("myself", kubeconfig)])
+    try:
+        shown = await until(home, MULTIKUEUE_CLUSTERS, "", "myself", refused)
+        (active,) = (c for c in shown["status"]["conditions"] if c["type"] == "Active")
+        assert active["status"] == "False"
+        assert "agent beside the manager" in active["message"]
+        sides.queues(**CHECKED)
+        await sides.labelled(local=False)
+        await sides.submit("a", seconds=1)
+        await until(home, JOBS, sides.name, "a", condition("Complete"))
+    finally:
+        await home.delete(MULTIKUEUE_CLUSTERS, "myself")
