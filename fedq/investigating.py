@@ -11,6 +11,7 @@ from urllib.parse import quote
 from federation.api import record as records
 from federation.api.convert import to_local_queue
 from federation.api.kinds.row import framework
+from federation.api.names import Label
 from federation.core.cycle import Requeue
 from federation.core.devices.host.board import demands_of
 from federation.core.facts import BATCH_JOB
@@ -44,7 +45,7 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         client.list(LOCAL_QUEUES),
         reading.queues(client),
     )
-    uid = job.uid
+    uid, labels = job.uid, job.body["metadata"].get("labels") or {}
     workload = next((w for w in workloads.items if records.owner_uid(w) == uid), None)
     view = job_view(job.body, workload, job.kind)
     views = job_views(jobs, workloads.items)
@@ -55,7 +56,8 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
     line = [other.uid for other in _line(views, local, queue.name)] if queue else []
     if queue and waiting and (known := await _known_line(cluster.rig, queue.name)):
         line = known if uid in known else line
-    now, on_worker = datetime.now(UTC), await reading.is_worker(client)
+    now, beside = datetime.now(UTC), labels.get(Label.LOCAL.value) == "true"
+    on_worker = beside or await reading.is_worker(client)
     why = _why(workload) if waiting else {}
     cards = await _cards(cluster, job, view, why, on_worker=on_worker) if waiting else ""
     return Facts(
@@ -75,8 +77,10 @@ async def investigate(cluster: Cluster, name: str, namespace: str) -> Facts:
         lacks=records.read_record(workload).scaling[1] if workload else "",
         why=why,
         cards=cards,
-        clusters=await reading.clusters(client, views),
-        manager_problem=_manager_problem(cluster.rig, view, now),
+        clusters=[] if beside else await reading.clusters(client, views),
+        manager_problem=_agent_problem(view, now)
+        if beside
+        else _manager_problem(cluster.rig, view, now),
         local=on_worker,
     )
 
@@ -201,11 +205,27 @@ def _manager_problem(rig: Rig | None, view: JobView, now: datetime) -> str:
         process = rig.process("manager")
         if process is None or not process.running:
             return "The manager of the rig is not running: `fedq rig up` starts it"
-    created = datetime.fromisoformat(view.created)
-    untouched = view.state is JobState.NEW or (view.state is JobState.PENDING and not view.reason)
-    if untouched and (now - created).total_seconds() > PATIENCE_S:
+    if _untouched(view, now):
         text = "Nobody has looked at the job: the manager seems not to be running"
         group = view.api_version.rpartition("/")[0]
         switch = framework(group, view.kind)
         return f"{text}, or its Configuration does not switch {switch} on"
     return ""
+
+
+def _agent_problem(view: JobView, now: datetime) -> str:
+    """The same of the agent beside the manager."""
+    if not _untouched(view, now):
+        return ""
+    return (
+        f"It is to run on this cluster (label {Label.LOCAL}), and nobody has looked at it: the"
+        " agent beside the manager seems not to be running (FEDQ_BESIDE_MANAGER, see"
+        " docs/local-queues.md)"
+    )
+
+
+def _untouched(view: JobView, now: datetime) -> bool:
+    """Whether a job waits for its first look longer than it has to."""
+    created = datetime.fromisoformat(view.created)
+    untouched = view.state is JobState.NEW or (view.state is JobState.PENDING and not view.reason)
+    return untouched and (now - created).total_seconds() > PATIENCE_S

@@ -33,6 +33,9 @@ READY_TIMEOUT = "90s"
 MANAGERS = ("manager", "manager-2")
 """Names of the manager's processes: one by default, a replica beside it for tests and drills."""
 
+LOCAL_AGENT = "agent/management"
+"""Process of the agent beside the manager, where a test or a person starts one."""
+
 
 class Stack:
     """The programs of Fedq on one rig."""
@@ -52,8 +55,10 @@ class Stack:
 
     def _apply_base(self, cluster: str) -> None:
         role = "management" if cluster == self.rig.management else "worker"
-        base = str(DEPLOY / "kustomize" / role)
-        self.rig.kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-k", base)
+        bases = [role, "agent"] if role == "management" else [role]
+        for base in bases:
+            folder = str(DEPLOY / "kustomize" / base)
+            self.rig.kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-k", folder)
         self.rig.kubectl(
             cluster, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"
         )
@@ -91,7 +96,8 @@ class Stack:
     # Programs
 
     def start(self, *, runtime: str = "ray", config: Path | None = None, profile: str = "") -> None:
-        """Start Redis, the agents and the manager; wait until every worker is Active. `config`, a
+        """Start Redis, the agents and the manager; wait until every worker is Active. A management
+        cluster that has nodes runs local queues, by an agent beside the manager. `config`, a
         Configuration (YAML), is kept for later starts; what runs with another is started anew.
         `profile` names the timings of failover; a manager that runs with another has to be stopped.
         """
@@ -99,7 +105,11 @@ class Stack:
         self.start_redis()
         for worker in self.rig.workers:
             self.start_agent(worker, kept)
-        self.start_manager(runtime, kept, profile)
+        local = {}
+        if self.rig.runs_jobs_itself:
+            self.start_local_agent(kept)
+            local["FEDQ_LOCAL_QUEUES"] = "true"
+        self.start_manager(runtime, kept, profile, **local)
         self.wait_active()
 
     def _configure(self, given: Path | None) -> Path | None:
@@ -149,6 +159,26 @@ class Stack:
         if config is not None:
             argv += ["--config", str(config)]
         self.rig.start_process(f"agent/{worker}", argv, env, cluster=worker)
+
+    def start_local_agent(self, config: Path | None = None) -> None:
+        """The agent beside the manager, for jobs that run on the management cluster. The manager
+        has to be told: FEDQ_LOCAL_QUEUES.
+        """
+        name, cluster = LOCAL_AGENT.replace("/", "-"), self.rig.management
+        kubeconfig = _private(
+            self.rig.data_dir(name) / "kubeconfig",
+            lambda: self._service_kubeconfig(cluster, "fedq-agent"),
+        )
+        env = {
+            "FEDQ_LISTEN": self._listen(name, cluster),
+            "FEDQ_BESIDE_MANAGER": "true",
+            "FEDQ_KUBECONFIG": str(kubeconfig),
+            "FEDQ_CARDS": "agent",
+        }
+        argv = [sys.executable, "-m", "worker_agent"]
+        if config is not None:
+            argv += ["--config", str(config)]
+        self.rig.start_process(LOCAL_AGENT, argv, env, cluster=cluster)
 
     def start_manager(
         self,
@@ -268,7 +298,8 @@ class Stack:
         self._stop("redis")
 
     def _stop_programs(self) -> None:
-        for name in (*MANAGERS, *(f"agent/{worker}" for worker in self.rig.workers)):
+        agents = (LOCAL_AGENT, *(f"agent/{worker}" for worker in self.rig.workers))
+        for name in (*MANAGERS, *agents):
             self._stop(name)
 
     def _stop(self, name: str) -> None:

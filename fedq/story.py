@@ -37,7 +37,8 @@ class Facts:
         cards: why no cards are free for it as things are, and who would have to leave; empty if it
             waits for something else.
         manager_problem: why the manager seems not to work; empty if nothing speaks for that.
-        local: whether this is a worker cluster, whose agent decides and counts no use of queues.
+        local: whether an agent decides, which counts no use of queues: this is a worker cluster, or
+            the job runs on the management cluster itself.
     """
 
     view: JobView
@@ -107,13 +108,14 @@ def _new(facts: Facts) -> Story:
             f"{_name(facts)} is not queued: {facts.incomplete}.",
             f"Create the pods that are missing, or correct {Annotation.POD_GROUP_TOTAL_COUNT}.",
         )
-    text = f"{_name(facts)} was submitted {_for(facts)} ago and the manager has made no Workload"
+    who = "agent" if facts.local else "manager"
+    text = f"{_name(facts)} was submitted {_for(facts)} ago and the {who} has made no Workload"
     text += " for it yet."
     if facts.queue_problem:
         text += f" {facts.queue_problem}."
     if facts.manager_problem:
-        return Story(f"{text} {facts.manager_problem}.", "Start the manager, or read its log.")
-    return Story(text, "The manager makes it within a second while it runs: ask again.")
+        return Story(f"{text} {facts.manager_problem}.", f"Start the {who}, or read its log.")
+    return Story(text, f"The {who} makes it within a second while it runs: ask again.")
 
 
 def _pending(facts: Facts) -> Story:

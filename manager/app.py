@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from federation.api.names import Label
 from federation.core.events import QueueMoved
 from federation.core.exposure import LIMITS, OfferLimits
 from federation.core.facts import BATCH_JOB, LocalJob
@@ -18,8 +19,8 @@ from federation.core.queueing import PendingIndex
 from federation.core.scheduler import Scheduler
 from federation.edge.catalog import Catalog
 from federation.edge.errors import ApiError, NotFound
-from federation.edge.informer import Calls, Informer
-from federation.edge.kind_informers import NOTHING, QUEUED, KindInformers
+from federation.edge.informer import Calls, Informer, Select
+from federation.edge.kind_informers import DISPATCHED, NOTHING, KindInformers
 from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.redis_index import RedisIndex
@@ -38,6 +39,7 @@ from manager.exposure import Exposures
 from manager.health import Watcher, bound_epochs
 from manager.kubeconfigs import Sources
 from manager.link import ClusterLink
+from manager.local_queues import LocalQueues
 from manager.protocol import News, Runtime
 from manager.queue_health import QueueHealth
 from manager.queue_status import QueueStatus
@@ -47,6 +49,8 @@ log = structlog.get_logger(__name__)
 
 MOST_POSITIONS = 10_000
 FETCH_AGAIN_S = 2.0
+OWN = Select(label_selector=f"{Label.LOCAL.value}!=true")
+"""Of the Workloads, those that are the manager's."""
 
 
 class Manager:
@@ -68,8 +72,13 @@ class Manager:
         keep_finished_s: float = 0.0,
         pulse: KubeClient | None = None,
         worker_lost_s: float = WORKER_LOST_S,
+        identity: str = "",
+        local_queues: bool = False,
     ) -> None:
-        """`pulse` is the client of the canary, if it is to have connections of its own."""
+        """`pulse` is the client of the canary, if it is to have connections of its own; `identity`
+        names the physical cluster of the manager ('': not known). With `local_queues` an agent
+        beside it runs the jobs of queues without a check of MultiKueue.
+        """
         self.client, self.runtime, self._index = client, runtime, index
         self.catalog = Catalog(client, self._catalog_changed, management=True)
         if policies and policies.resources.devices.mappings:
@@ -92,6 +101,7 @@ class Manager:
             Exposures(offers), sources,
         )  # fmt: skip
         self.clusters.external = kinds.external
+        self.clusters.management = identity
         self.clusters.off = frozenset(kind.name for kind in kinds.off)
         self.dispatcher = Dispatcher(self.controller, self.clusters, Reasons(self.controller))
         self.drain = Drain(
@@ -104,11 +114,14 @@ class Manager:
         self.controller.inactive = health.inactive
         self._status = QueueStatus(client, self.controller, health)
         self._quotas = AutomatedQuotas(self.controller, self.clusters, self._catalog_changed)
-        self.controller.adjusted = self._quotas.adjusted
+        self._local = LocalQueues(client, self.catalog, self.clusters.membership, on=local_queues)
+        self.controller.adjusted = lambda queues: self._local.apart(self._quotas.adjusted(queues))
+        self.controller.queues.elsewhere = self._local.problem
+        self._status.runs_here = self._local.runs_here
         self._status.quota_condition = self._quotas.condition
         self._catalog_dirty = asyncio.Event()
         self._jobs, self._workloads = _informers(client, self.controller)
-        self._others = KindInformers(client, kinds, self._on_jobs, select=QUEUED, held=True)
+        self._others = KindInformers(client, kinds, self._on_jobs, select=DISPATCHED, held=True)
         self._kinds: dict[str, frozenset[str] | None] = {}
         """Which kinds clusters served when it was looked at last."""
         self.ready = False
@@ -155,6 +168,7 @@ class Manager:
                     "queue-status": self._status.run(),
                     "catalog": self._follow_catalog(),
                     "quotas": self._quotas.run(),
+                    "local-queues": self._local.run(),
                 }
                 for name, service in services.items():
                     tasks.create_task(self._guard(service, name), name=name)
@@ -259,6 +273,7 @@ class Manager:
 
     def _catalog_changed(self) -> None:
         self._catalog_dirty.set()
+        self._local.look()
 
     async def _follow_catalog(self) -> None:
         """Many queue objects change together; rebuild once for all of them."""
@@ -284,9 +299,10 @@ class Manager:
 
 
 def _informers(client: KubeClient, controller: Controller) -> tuple[Informer, Informer]:
-    """Of the queue-labelled Jobs, and of the Workloads."""
+    """Of the queue-labelled Jobs, and of the Workloads: but those of the agent beside us."""
     seen = controller
-    queued = QUEUED if BATCH_JOB in seen.kinds else NOTHING
+    queued = DISPATCHED if BATCH_JOB in seen.kinds else NOTHING
     jobs = Calls(seen.on_jobs_listed, seen.see_job, seen.job_deleted)
     workloads = Calls(seen.on_workloads_listed, seen.see_workload, seen.workload_deleted)
-    return Informer(client, JOBS, jobs, select=queued), Informer(client, WORKLOADS, workloads)
+    records = Informer(client, WORKLOADS, workloads, select=OWN)
+    return Informer(client, JOBS, jobs, select=queued), records

@@ -35,6 +35,7 @@ _CUT_OFF = frozenset(
         ActiveReason.CLIENT_CONNECTION_FAILED,
         ActiveReason.WORKER_UNAVAILABLE,
         ActiveReason.OTHER_CLUSTER,
+        ActiveReason.MANAGEMENT_CLUSTER,
     }
 )
 """Why nothing can be done on a cluster; with any other problem it is tried."""

@@ -36,6 +36,7 @@ from federation.jobs.kinds.registry import BATCH_ONLY, known
 from manager.attempts import FIRST_PAUSE_S, Attempts
 from manager.copy_writes import CopyWrites, local_uid
 from manager.leash import Leash
+from manager.origin import IDENTITY_NAMESPACE
 from manager.plain_copies import PlainCopies, PlainQueues, plain_informers
 from manager.plain_writes import PlainWrites
 from manager.pod_watch import SELECT, PodWatch
@@ -60,7 +61,12 @@ POLL_S = 5.0
 NEWS_APART_S = 0.1
 """Least time between two batches of news: under load it makes batches, idle it costs nothing."""
 _IN_FLIGHT = 32
-IDENTITY_NAMESPACE = "kube-system"
+_ITSELF = (
+    "the kubeconfig of {} leads to the management cluster itself (the UID of its namespace"
+    f" {IDENTITY_NAMESPACE} is the same): a copy there would have the name of its Job. Delete this"
+    " MultiKueueCluster, or correct its kubeconfig. To run Jobs on the management cluster start an"
+    " agent beside the manager, for ClusterQueues without a MultiKueue check (docs/local-queues.md)"
+)
 
 
 class ClusterWorker:
@@ -97,6 +103,7 @@ class ClusterWorker:
         unknown = "it is not known yet which physical cluster this is"
         self._other = unknown if spec.identity else ""
         """Why nothing is done or told of what is there; '' if it is."""
+        self._other_reason = ActiveReason.OTHER_CLUSTER
         self._plain = PlainCopies(spec.name, self.tell, self.tell_all) if spec.plain else None
 
     async def run(self) -> None:
@@ -202,6 +209,9 @@ class ClusterWorker:
             else:
                 self._other = ""
             return
+        if identity == self.spec.management:
+            self._be_other(_ITSELF.format(self.spec.name), ActiveReason.MANAGEMENT_CLUSTER)
+            return
         self._wanted = self._wanted or identity
         if identity != self._identity:
             self._identity = identity
@@ -214,9 +224,9 @@ class ClusterWorker:
                 f" than before ({self._wanted}): what is bound to that one is given up first"
             )
 
-    def _be_other(self, why: str) -> None:
-        self._other = why
-        self._set_health(Health(False, ActiveReason.OTHER_CLUSTER.value, why))
+    def _be_other(self, why: str, reason: ActiveReason = ActiveReason.OTHER_CLUSTER) -> None:
+        self._other, self._other_reason = why, reason
+        self._set_health(Health(False, reason.value, why))
 
     async def _see_listed(self, items: Sequence[Json], version: str) -> None:
         """A full listing, whichever physical cluster it comes from: it is read first, so that a
@@ -320,7 +330,7 @@ class ClusterWorker:
         except ApiError as error:
             return Health(False, _reason(error), str(error))
         if self._other:
-            return Health(False, ActiveReason.OTHER_CLUSTER.value, self._other)
+            return Health(False, self._other_reason.value, self._other)
         return replace(self._reading(needed), answered=True)
 
     def _reading(self, needed: Sequence[Informer]) -> Health:
@@ -364,7 +374,7 @@ class ClusterWorker:
             async with self._limit:
                 if self._other:
                     return Outcome(
-                        Result.RETRY, ActiveReason.OTHER_CLUSTER.value, self._other,
+                        Result.RETRY, self._other_reason.value, self._other,
                         reply=Reply.UNSENT,
                     )  # fmt: skip
                 return await self._writes(self._client).run(command)

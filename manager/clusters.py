@@ -85,6 +85,8 @@ class Clusters:
         """Kinds of jobs that the configuration adds; None: Jobs alone."""
         self.off: frozenset[str] = frozenset()
         """Those that it switches off."""
+        self.management = ""
+        """The physical cluster of the manager, which is none of its workers; '': not known."""
         self.offers = offers or Exposures()
         self.offers.on_room = on_change
         self._runtime, self._origin = runtime, origin
@@ -342,7 +344,10 @@ class Clusters:
             return None
         identity = self._identity(name)
         plain = self.plain(name)
-        return ClusterSpec(name, kubeconfig, self._origin, identity, self.external, self.off, plain)
+        return ClusterSpec(
+            name, kubeconfig, self._origin, identity, self.external, self.off, plain,
+            self.management,
+        )  # fmt: skip
 
     def _identity(self, name: str) -> str:
         return self.watcher.leases.identity(name)

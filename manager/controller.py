@@ -315,7 +315,7 @@ class Controller:
         state = self.states[uid]
         problem = on.QueueProblem(self.queues.problem(state))
         if not problem.message and state.local is not None:
-            text = self.views.disconnect_problem(state.local)
+            text = self.queues.not_ours(state) or self.views.disconnect_problem(state.local)
             problem = on.QueueProblem(text, Reason.MISCONFIGURED)
         if problem.message != state.queue_problem:
             self.feed(uid, problem)

@@ -13,6 +13,7 @@ from federation.edge.catalog import Catalog
 from federation.edge.resources import Json
 from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.registry import BATCH_ONLY
+from federation.jobs.kinds.scaled import Scaled
 
 _Key = tuple[str, str, str]
 """Namespace and name of a LocalQueue, and the ClusterQueue that counts for the job."""
@@ -26,6 +27,8 @@ class JobQueues:
         self._catalog = catalog
         self.own_check: Callable[[tuple[str, ...]], str] = lambda names: ""
         """Which of a queue's admission checks is the manager's own; '' if none is."""
+        self.elsewhere: Callable[[ClusterQueue, bool], str] = lambda queue, always_sent: ""
+        """Why a ClusterQueue is not the manager's; '' if it is. Some kinds are always sent."""
         self._known: dict[_Key, Queues] = {}
 
     def refresh(self) -> None:
@@ -82,6 +85,13 @@ class JobQueues:
                 f" correct the label {Label.PRIORITY_CLASS}"
             )
         return ""
+
+    def not_ours(self, state: JobState) -> str:
+        """Why a job waits in a queue that is not the manager's; '' if it does not."""
+        queue, local = self.cluster_queue(state), state.local
+        if queue is None or local is None:
+            return ""
+        return self.elsewhere(queue, isinstance(self._kinds[local.kind], Scaled))
 
     def priority_class(self, state: JobState, body: Json | None) -> str | None:
         """The WorkloadPriorityClass of a job, '' for none; None if it does not exist, or cannot be

@@ -53,7 +53,9 @@ class ClusterLink:
         self.ledger = Ledger(name, judge)
         self.health = Health()
         self.inventoried = asyncio.Event()
-        """Set once the copies on the cluster have been listed."""
+        """Set once the copies on the cluster have been listed, or it is known that none is looked
+        for there.
+        """
         self.identity = ""
         """The physical cluster, as it was seen last; '' if it is not known."""
         self.kinds: frozenset[str] | None = None
@@ -167,6 +169,10 @@ class ClusterLink:
             instance, ack = news.instance, news.seq
             self._take(news)
 
+    @property
+    def _leads_home(self) -> bool:
+        return self.health.reason == ActiveReason.MANAGEMENT_CLUSTER.value
+
     def _take(self, news: News) -> None:
         self.health, self.pid = news.health, news.pid
         self.requests = news.requests
@@ -174,6 +180,6 @@ class ClusterLink:
         self.kinds = news.kinds
         if news.report is not None:
             self.ledger.report(news.report)
-        if news.inventory is not None:
+        if news.inventory is not None or self._leads_home:
             self.inventoried.set()
         self._on_news(self, news)

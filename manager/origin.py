@@ -6,12 +6,13 @@ import uuid
 
 import structlog
 
-from federation.api.names import FEDQ_NAMESPACE
-from federation.edge.errors import AlreadyExists, NotFound
+from federation.api.names import FEDQ_NAMESPACE, ORIGIN_CONFIGMAP
+from federation.edge.errors import AlreadyExists, Forbidden, NotFound
 from federation.edge.kube import KubeClient
 from federation.edge.resources import CONFIGMAPS, NAMESPACES, Json
 
-ORIGIN_CONFIGMAP = "fedq-origin"
+IDENTITY_NAMESPACE = "kube-system"
+"""Its UID names a physical cluster: it is made with it, and stays."""
 log = structlog.get_logger(__name__)
 
 
@@ -42,6 +43,17 @@ async def ensure_origin(client: KubeClient) -> str:
         log.error("manager.refuses", why=why)
         raise ForeignOrigin(why)
     return origin
+
+
+async def identity_of(client: KubeClient) -> str:
+    """The physical cluster of a client, as `IDENTITY_NAMESPACE` names it; '' if it may not be
+    read. Raises ApiError.
+    """
+    try:
+        return str((await client.get(NAMESPACES, IDENTITY_NAMESPACE))["metadata"]["uid"])
+    except (NotFound, Forbidden) as error:
+        log.warning("cluster.not_identified", cluster=client.cluster, error=str(error))
+        return ""
 
 
 async def _known(client: KubeClient) -> Json | None:

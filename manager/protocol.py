@@ -29,6 +29,8 @@ class ClusterSpec:
     """Kinds that it switches off, by name."""
     plain: bool = False
     """Whether plain Kueue runs it, without an agent."""
+    management: str = ""
+    """The physical cluster that the manager works on, which it cannot be ('': not known)."""
 
 
 @dataclass(frozen=True, slots=True)

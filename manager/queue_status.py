@@ -33,6 +33,11 @@ Key = tuple[str, str]
 
 EVERY_S = 1.0
 AGAIN_AFTER = 60
+_ADMITS = "Can admit new workloads"
+_HERE = (
+    "its jobs run on this cluster, admitted by the agent beside the manager; counted here are those"
+    " that were sent to worker clusters before"
+)
 MOST_FLAVORS = 64
 """As many a status may list."""
 
@@ -67,6 +72,8 @@ class QueueStatus:
         self._catalog = controller.catalog
         self.quota_condition: Callable[[str], Json | None] = lambda queue: None
         """What there is to say of the quota of a ClusterQueue."""
+        self.runs_here: Callable[[ClusterQueue], bool | None] = lambda queue: False
+        """Whether the jobs of a ClusterQueue are those of the agent beside the manager."""
         self._written: dict[tuple[str, Key], Json] = {}
         self._shown: dict[tuple[str, Key], Json] = {}
         self._catalog.on_removed = self._forget
@@ -126,7 +133,7 @@ class QueueStatus:
             **_numbers(count),
             "flavorsReservation": _flavors(count.reserved, queue, node),
             "flavorsUsage": _flavors(count.used, queue, node),
-            "conditions": [_active(problem, "Can admit new workloads")],
+            "conditions": [_active(problem, _HERE if self.runs_here(queue) else _ADMITS)],
         }
         if (told := self.quota_condition(queue.name)) is not None:
             body["conditions"].append(told)
@@ -136,11 +143,14 @@ class QueueStatus:
         tree = self._controller.scheduler.snapshot.tree
         problem = self._health.local_queue(key, local, tree)
         queue = self._catalog.queues.get(local.cluster_queue)
+        text = f"submit to ClusterQueue {local.cluster_queue}"
+        if queue is not None and self.runs_here(queue):
+            text = f"{text}: {_HERE}"
         return {
             **_numbers(count),
             "flavorsReservation": _flavors(count.reserved, queue),
             "flavorsUsage": _flavors(count.used, queue),
-            "conditions": [_active(problem, f"submit to ClusterQueue {local.cluster_queue}")],
+            "conditions": [_active(problem, text)],
             "fairSharing": self._used(key),
         }
 

@@ -30,7 +30,7 @@ from manager.election import Election, LeadershipLost
 from manager.instance import instance
 from manager.kubeconfigs import Sources
 from manager.local_runtime import LocalRuntime
-from manager.origin import ForeignOrigin, ensure_origin
+from manager.origin import ForeignOrigin, ensure_origin, identity_of
 from manager.own_loop import OwnLoop
 from manager.ray_process import RaySettings, open_ray
 from manager.reading_api import Leader
@@ -126,7 +126,8 @@ class Replica:
                     clamp_grace=settings.clamp_grace, offers=settings.offers(), pulse=pulse,
                     kinds=self._kinds, worker_lost_s=settings.worker_lost_s,
                     keep_finished_s=settings.keep_finished_s,
-                    sources=self._sources,
+                    sources=self._sources, identity=await identity_of(client),
+                    local_queues=settings.local_queues,
                 )  # fmt: skip
                 manager.on_crash = exit_soon
                 self._manager = manager

@@ -35,6 +35,9 @@ class ManagerSettings(BaseSettings):
     """A Ray cluster for the actors; unset: a local Ray of this manager."""
     runtime: Literal["ray", "in-process"] = "ray"
     """`ray`, or `in-process` to keep the cluster workers in this process."""
+    local_queues: bool = False
+    """Queues without a MultiKueue check are for jobs of the management cluster itself, run by an
+    agent beside this manager. Off: they use all worker clusters."""
     listen: str = "127.0.0.1:8400"
     """Where health and metrics are served. Loopback by default: there is no authentication."""
     read_listen: str = ""

@@ -50,7 +50,12 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_M}peer_faults.py::test_nothing_is_tried_where_there_is_no_link",
         ),
     ),
-    Item(4, "no MultiKueue check: ignored", apart="a queue without one uses all clusters"),
+    Item(
+        4,
+        "no MultiKueue check: ignored",
+        (f"{_M}local_queues.py::test_jobs_of_the_agent_are_left_alone",),
+        apart="without FEDQ_LOCAL_QUEUES a queue without one uses all clusters",
+    ),
     Item(
         5,
         "no owner",
@@ -411,8 +416,12 @@ CHECKLIST: tuple[Item, ...] = (
     Item(
         76,
         "a worker with jobs of its own",
-        (f"{_I}dispatch.py::test_a_worker_local_job_is_admitted_by_the_agent",),
-        missing="a manager that is its own worker",
+        (
+            f"{_I}dispatch.py::test_a_worker_local_job_is_admitted_by_the_agent",
+            f"{_I}local_queues.py::test_a_queue_without_the_check_runs_its_jobs_here",
+            f"{_I}local_queues.py::test_a_queue_with_the_check_sends_its_jobs_away",
+        ),
+        apart="a manager cannot be a worker of itself: an agent beside it runs local queues",
     ),
     Item(
         77,
@@ -638,8 +647,12 @@ CHECKLIST: tuple[Item, ...] = (
     Item(
         118,
         "roles are shared",
-        (f"{_I}dispatch.py::test_a_worker_local_job_is_admitted_by_the_agent",),
-        missing="a manager that is its own worker",
+        (
+            f"{_I}dispatch.py::test_a_worker_local_job_is_admitted_by_the_agent",
+            f"{_I}local_queues.py::test_a_queue_gets_the_check_while_jobs_run_here",
+            f"{_I}local_queues.py::test_a_queue_loses_the_check_while_jobs_run_there",
+            f"{_M}identity.py::test_the_management_cluster_registered_as_a_worker",
+        ),
     ),
     Item(119, "quotas are added up", (f"{_Q}test_the_sum_of_what_clusters_report",)),
     Item(

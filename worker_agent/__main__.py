@@ -11,21 +11,24 @@ import contextlib
 import signal
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 from pydantic import ValidationError
 
+from federation.api.names import Label
 from federation.core.facts import BATCH_JOB
 from federation.core.failover import Tier
+from federation.core.holding import unlimited
 from federation.edge.catalog import Catalog
 from federation.edge.claim_catalog import ClaimCatalog
 from federation.edge.configuration_file import ConfigurationFileError, configured, configured_kinds
 from federation.edge.environment import complaint
-from federation.edge.informer import Informer
-from federation.edge.kind_informers import COPIES, QUEUED, KindInformers
+from federation.edge.informer import Informer, Select
+from federation.edge.kind_informers import COPIES, LOCAL, NOTHING, QUEUED, KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.machine import boot_id, boottime
@@ -46,24 +49,26 @@ from worker_agent.pulse import Pulse
 from worker_agent.report import Reporter
 from worker_agent.settings import AgentSettings
 from worker_agent.takeover import Takeover
+from worker_agent.whereabouts import WrongPlaceError, refuse_beside_manager
 from worker_agent.workloads import Workloads
 
 log = structlog.get_logger(__name__)
 
 PARTS = ("agent", "workloads", "gates", "pins", "report")
+NO_LEASE = unlimited(1)
 
 
 async def run(
     client: KubeClient,
-    heartbeat: Heartbeat,
+    heartbeat: Heartbeat | None,
     settings: AgentSettings,
     rules: Settings,
     beat: Beat | None = None,
 ) -> None:
     """Read everything, then decide, until cancelled. `beat` runs the heartbeat; without it, that is
-    done in the loop of the caller.
+    done in the loop of the caller. There is none beside a manager, whose cluster nobody fences.
     """
-    beat, cluster = beat or heartbeat.beat, settings.cluster
+    lease = (lambda: heartbeat.lease) if heartbeat else (lambda: NO_LEASE)
     agent: Agent | None = None
 
     def changed() -> None:
@@ -73,16 +78,19 @@ async def run(
     catalog = Catalog(client, changed)
     if rules.policies.resources.devices.mappings:
         catalog.claims.want()
-    agent = Agent(client, catalog, lambda: heartbeat.lease, rules)
+    agent = Agent(client, catalog, lease, rules)
     workloads = Workloads(client, agent)
     gates, pins = Gates(client, agent), Pins(client, agent)
-    reporter = Reporter(client, catalog, agent, cluster, lambda: heartbeat.tier(settings.tier))
-    reporter.epoch = heartbeat.lease.epoch
-    kinds = KindInformers(client, rules.kinds, agent.book.of, select=QUEUED, copies=rules.off)
-    take_over = Takeover(Epochs(client), agent, reporter)
+    reporter = _reporter(client, agent, heartbeat, settings) if heartbeat else None
+    beside = settings.beside_manager
+    select, copies = (LOCAL, ()) if beside else (QUEUED, rules.off)
+    kinds = KindInformers(client, rules.kinds, agent.book.of, select=select, copies=copies)
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(vital(beat(take_over, agent.lease_changed), "heartbeat"))
+        if heartbeat and reporter:
+            take_over = Takeover(Epochs(client), agent, reporter)
+            beats = (beat or heartbeat.beat)(take_over, agent.lease_changed)
+            tasks.create_task(vital(beats, "heartbeat"))
         tasks.create_task(vital(agent.nodes.run(), "nodes"))
         tasks.create_task(vital(catalog.claims.run(), "claims"))
         for informer in informers:
@@ -91,47 +99,68 @@ async def run(
         await asyncio.gather(*(informer.synced.wait() for informer in informers))
         await kinds.settled.wait()
         await catalog.claims.ready()
-        await reporter.recall()
+        if not beside:
+            await refuse_beside_manager(client)
+        if reporter:
+            await reporter.recall()
         if settings.listen:
             problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)
             web = serve(app(problem, _status(client, heartbeat)), settings.listen)
             tasks.create_task(vital(web, "web"))
-        log.info("agent.started", cluster=cluster, jobs=len(agent.jobs))
-        runs = (agent.run(), workloads.run(), gates.run(), pins.run(), reporter.run())
-        for name, part in zip(PARTS, runs, strict=True):
+        log.info("agent.started", cluster=settings.cluster, beside=beside, jobs=len(agent.jobs))
+        runs = [agent.run(), workloads.run(), gates.run(), pins.run()]
+        if reporter:
+            runs.append(reporter.run())
+        for name, part in zip(PARTS, runs, strict=False):
             tasks.create_task(vital(part, name))
+
+
+def _reporter(
+    client: KubeClient, agent: Agent, heartbeat: Heartbeat, settings: AgentSettings
+) -> Reporter:
+    tier = partial(heartbeat.tier, settings.tier)
+    reporter = Reporter(client, agent.state.catalog, agent, settings.cluster, tier)
+    reporter.epoch = heartbeat.lease.epoch
+    return reporter
 
 
 def _informers(client: KubeClient, agent: Agent, workloads: Workloads) -> list[Informer]:
     """What the agent itself follows, beside what its catalog does."""
     devices = agent.devices
     job_off = any(kind.name == BATCH_JOB for kind in agent.state.settings.off)
+    beside = agent.state.settings.beside_manager
+    jobs = (NOTHING if job_off else LOCAL) if beside else (COPIES if job_off else QUEUED)
+    records = Select(label_selector=f"{Label.LOCAL.value}=true") if beside else None
     limits = limit_store(devices.ledger, devices.vendors, devices.ease)
     return [
         agent.state.checks.informer,
         Informer(client, RESOURCE_QUOTAS, limits),
-        Informer(client, WORKLOADS, workloads),
-        Informer(client, JOBS, agent.book, select=COPIES if job_off else QUEUED),
+        Informer(client, WORKLOADS, workloads, select=records),
+        Informer(client, JOBS, agent.book, select=jobs),
     ]
 
 
 def _problem(
-    informers: list[Informer], nodes: Nodes, claims: ClaimCatalog, heartbeat: Heartbeat
+    informers: list[Informer], nodes: Nodes, claims: ClaimCatalog, heartbeat: Heartbeat | None
 ) -> Callable[[], str]:
     """Why the agent makes no progress; '' if it does."""
 
     def problem() -> str:
         errors = [str(informer.error) for informer in informers if informer.error is not None]
         errors += nodes.errors() + claims.errors()
-        if not errors and heartbeat.problem:
+        if not errors and heartbeat and heartbeat.problem:
             errors = [heartbeat.problem]
         return "; ".join(errors)
 
     return problem
 
 
-def _status(client: KubeClient, heartbeat: Heartbeat) -> Callable[[], dict[str, Any]]:
-    return lambda: {"requests": counted(client.requests), "lease": _told(heartbeat)}
+def _status(client: KubeClient, heartbeat: Heartbeat | None) -> Callable[[], dict[str, Any]]:
+    def status() -> dict[str, Any]:
+        lease = {"lease": _told(heartbeat)} if heartbeat else {}
+        return {"requests": counted(client.requests), **lease}
+
+    return status
 
 
 def _told(heartbeat: Heartbeat) -> dict[str, object]:
@@ -151,9 +180,13 @@ def _told(heartbeat: Heartbeat) -> dict[str, object]:
 
 async def _main(settings: AgentSettings, rules: Settings) -> None:
     worker = load_endpoint(settings.kubeconfig, settings.context)
-    management = load_endpoint(settings.management_kubeconfig)
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(worker, user_agent="fedq-agent"))
+        settle_memory()
+        if settings.beside_manager:
+            await _until_signal(run(client, None, settings, rules))
+            return
+        management = load_endpoint(settings.management_kubeconfig)
         lease = KubeClient(management, user_agent="fedq-agent")  # closed by the pulse
         heartbeat = Heartbeat(
             lease,
@@ -162,12 +195,15 @@ async def _main(settings: AgentSettings, rules: Settings) -> None:
             file=_file(settings),
             guarded=settings.tier is not Tier.AGENT,
         )
-        settle_memory()
         beat = Pulse(heartbeat, lease).beat
-        task = asyncio.create_task(run(client, heartbeat, settings, rules, beat))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        await task
+        await _until_signal(run(client, heartbeat, settings, rules, beat))
+
+
+async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    await task
 
 
 def _file(settings: AgentSettings) -> DeadlineFile | None:
@@ -186,6 +222,7 @@ def _rules(settings: AgentSettings, configuration: Path | None) -> Settings:
         node_groups=groups,
         kinds=kinds.complete,
         off=kinds.off,
+        beside_manager=settings.beside_manager,
     )
 
 
@@ -206,13 +243,18 @@ def main() -> int:
         print(error, file=sys.stderr)  # noqa: T201  (a person reads it)
         return 2
     replaced: list[str] = []
+    wrong: list[str] = []
     code = 1
     try:
         code = run_program(_main(settings, rules), "agent")
     except* ReplacedError as group:
         replaced = [str(error) for error in group.exceptions]
+    except* WrongPlaceError as group:
+        wrong = [str(error) for error in group.exceptions]
     for text in replaced:
         log.error("agent.replaced", why=text)
+    for text in wrong:
+        log.error("agent.refuses", why=text)
     return code
 
 

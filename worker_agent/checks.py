@@ -12,6 +12,7 @@ from typing import NamedTuple
 from federation.api.names import ConditionType, Controller
 from federation.api.record import is_true
 from federation.core.checks import required
+from federation.core.role_sharing import runs_here
 from federation.core.types import Admission, ClusterQueue
 from federation.edge.informer import Informer, Store
 from federation.edge.kube import KubeClient
@@ -42,6 +43,12 @@ class Checks:
         """Those that local Jobs in a queue may need."""
         names = queue.check_names if queue else ()
         return tuple(name for name in dict.fromkeys(names) if not self._of_multikueue(name))
+
+    def dispatched(self, queue: ClusterQueue) -> bool:
+        """Whether a queue of a management cluster sends its jobs to worker clusters."""
+        known = (self._store.items.get(("", name)) for name in queue.check_names)
+        here = runs_here(c and c.controller == Controller.MULTIKUEUE for c in known)
+        return here is False
 
     def problem(self, queue: ClusterQueue) -> str:
         """Why its checks keep a queue from admitting anything; '' if they do not."""

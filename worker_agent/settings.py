@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from federation.core.devices.fleet.strategies.named import DEFAULT, STRATEGIES
 from federation.core.failover import Tier
 from worker_agent.binder import Binder
+
+T = TypeVar("T")
 
 
 class AgentSettings(BaseSettings):
@@ -18,13 +20,16 @@ class AgentSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="FEDQ_", extra="ignore")
 
-    cluster: str
+    beside_manager: bool = False
+    """Run the local queues of the management cluster, beside its manager, instead of a worker
+    cluster: without a Lease, and without a MultiKueueCluster."""
+    cluster: Annotated[str, Field(validate_default=True)] = ""
     """Name of this worker cluster: that of its MultiKueueCluster on the management cluster."""
     kubeconfig: Path | None = None
     """Kubeconfig of this worker; unset: $KUBECONFIG, else in-cluster."""
     context: str | None = None
     """Context in it; unset: the current one."""
-    management_kubeconfig: Path
+    management_kubeconfig: Annotated[Path | None, Field(validate_default=True)] = None
     """Kubeconfig of the management cluster; needs nothing but this cluster's Lease."""
     cards: Binder = Binder.HAMI
     """Who binds pods that have cards: `hami` (its scheduler), `agent` (kube-scheduler, and the
@@ -45,6 +50,16 @@ class AgentSettings(BaseSettings):
     """host:port for health, metrics and status; unset: nothing listens."""
     log_level: str = "info"
     """debug, info, warning or error."""
+
+    @field_validator("cluster", "management_kubeconfig")
+    @classmethod
+    def _of_a_worker(cls, value: T, info: ValidationInfo) -> T:
+        beside = info.data.get("beside_manager", False)
+        if beside and value:
+            raise ValueError("with FEDQ_BESIDE_MANAGER there is no such thing: unset it")
+        if not beside and not value:
+            raise ValueError("it is required, but with FEDQ_BESIDE_MANAGER=true")
+        return value
 
     @field_validator("card_strategy")
     @classmethod

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from federation.core.holding import Lease
 from federation.core.policies import RequeueTimestamp, StopPolicy
 from federation.core.reasons import Reason
+from federation.core.types import LocalQueue
 from federation.core.wishes import Disconnect, grace_problem
 from federation.edge.catalog import Catalog
 from federation.edge.resources import Json
@@ -25,9 +26,11 @@ class Standings:
         book: Book,
         lease: Callable[[], Lease],
         timestamp: RequeueTimestamp,
+        elsewhere: Callable[[LocalQueue], str] = lambda door: "",
     ) -> None:
+        """`elsewhere` says why the jobs of a LocalQueue are not this agent's."""
         self._catalog, self._book, self._lease = catalog, book, lease
-        self._timestamp = timestamp
+        self._timestamp, self._elsewhere = timestamp, elsewhere
 
     def find(self, job: WorkerJob) -> Standing | Waiting:
         """Where it stands in line, or why it cannot be queued at all."""
@@ -59,6 +62,7 @@ class Standings:
             job.problem
             or self._grace_problem(job, lease)
             or self._catalog.queue_problem(job.key.namespace, job.queue)
+            or self._elsewhere(self._catalog.local_queues[job.key.namespace, job.queue])
             or self._class_problem(job)
         )
 

@@ -18,13 +18,14 @@ from federation.core.holding import Lease
 from federation.core.policies import Policies
 from federation.core.queueing import MemoryIndex
 from federation.core.scheduler import REACTIVATION_S, Scheduler
-from federation.core.types import ClusterQueue
+from federation.core.types import ClusterQueue, LocalQueue
 from federation.edge.catalog import Catalog
 from federation.edge.kube import KubeClient
 from federation.edge.machine import boottime
 from federation.jobs.eviction_note import Eviction
 from federation.jobs.kinds.kind import JobKind, Kinds
 from federation.jobs.kinds.registry import BATCH_ONLY
+from worker_agent import texts
 from worker_agent.binder import Binder
 from worker_agent.book import Book
 from worker_agent.checks import Checks
@@ -58,6 +59,9 @@ class Settings:
     off: tuple[JobKind, ...] = ()
     """Those of which only copies are queued: what a manager sends is started, whatever is switched
     off here."""
+    beside_manager: bool = False
+    """Whether this is the management cluster: its own jobs are those of local queues, and there are
+    no copies."""
 
 
 class State:
@@ -78,7 +82,7 @@ class State:
             settings.kinds,
         )
         self.scheduler = Scheduler(MemoryIndex(), settings.reactivation_s)
-        self.standings = Standings(catalog, self.book, lease, policies.timestamp)
+        self.standings = Standings(catalog, self.book, lease, policies.timestamp, self._elsewhere)
         self.waits: dict[str, Waiting] = {}
         self.evicting: dict[str, Eviction] = {}
         self.records: dict[str, Record] = {}
@@ -124,6 +128,19 @@ class State:
     def needed(self, job: WorkerJob) -> tuple[str, ...]:
         """The admission checks that a local Job needs with what it holds, or before that."""
         return self.checks.names(self.queue_of(job), job.holds)
+
+    def _elsewhere(self, door: LocalQueue) -> str:
+        """Why the jobs of a LocalQueue are not this agent's; '' if they are."""
+        queue = self.catalog.queues.get(door.cluster_queue)
+        if not self.settings.beside_manager or queue is None:
+            return ""
+        if self.dispatched(queue):
+            return texts.dispatched(queue)
+        return "" if door.local else texts.not_local(door)
+
+    def dispatched(self, queue: ClusterQueue) -> bool:
+        """Whether a ClusterQueue is the manager's, which this agent works beside."""
+        return self.settings.beside_manager and self.checks.dispatched(queue)
 
     def busy(self, uid: str) -> bool:
         """Whether a write about a Job is under way: it is looked at again when that is done."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from federation.api.names import Label
 from federation.core.cycle import Preempt, Wait
 from federation.core.policies import QueueingStrategy
 from federation.core.reasons import Reason
 from federation.core.snapshot import Snapshot
+from federation.core.types import ClusterQueue, LocalQueue
 from federation.core.why import Explainer, standstill
 
 
@@ -55,3 +57,22 @@ def overdue(seconds: float) -> Waiting:
     """Of a copy whose victims did not stop in time."""
     text = f"the workloads that it preempts did not stop within {seconds:.0f} s"
     return Waiting(Reason.WAITING_FOR_PREEMPTED_WORKLOADS.value, text)
+
+
+def dispatched(queue: ClusterQueue) -> str:
+    """Of a job of the management cluster itself whose queue is the manager's by now."""
+    return (
+        f"ClusterQueue {queue.name} has a MultiKueue check by now, so its jobs are sent to worker"
+        f" clusters, and this one was made to run on this cluster (label {Label.LOCAL}): create it"
+        " again to have it sent, or take the check out of the ClusterQueue to run it here"
+    )
+
+
+def not_local(door: LocalQueue) -> str:
+    """The same where the manager does not say that its jobs run there."""
+    return (
+        f"LocalQueue {door.namespace}/{door.name} has no label {Label.LOCAL}, which the manager"
+        " sets where jobs run on this cluster: FEDQ_LOCAL_QUEUES=true has to be set for it, and"
+        f" ClusterQueue {door.cluster_queue} must have no MultiKueue check; or create the job again"
+        " without that label, to have it sent to a worker cluster"
+    )

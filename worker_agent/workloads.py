@@ -17,7 +17,7 @@ import structlog
 from federation.api import departure
 from federation.api import record as records
 from federation.api import record_patches as patches
-from federation.api.names import ConditionType
+from federation.api.names import ConditionType, Label
 from federation.core.controls import Deactivate, Readmit
 from federation.core.facts import LocalJob, Record
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -206,6 +206,8 @@ class Workloads:
         templates = {role.name: role.template for role in kind.roles(asked)}
         local = _as_local(job, asked)
         manifest = records.manifest(asked, local, kind.kind, priority, ref, templates)
+        if self._state.settings.beside_manager:  # by this the manager leaves it alone
+            manifest["metadata"]["labels"][Label.LOCAL.value] = "true"
         try:
             self.on_event("ADDED", await self._client.create(WORKLOADS, manifest))
         except AlreadyExists:

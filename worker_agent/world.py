@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from federation.core.role_sharing import apart
 from federation.core.topology import FlavorTopology
 from federation.core.types import ClusterQueue
 from federation.core.world import World
@@ -32,8 +33,9 @@ def surroundings(state: State, nodes: Nodes, devices: Devices) -> tuple[World, d
         for queue in catalog.queues.values()
         if (text := next(_missing(state, queue, topologies), ""))
     }
+    others = {q.name for q in catalog.queues.values() if state.dispatched(q)}
     world = World(
-        queues=catalog.queues,
+        queues=apart(catalog.queues, others),
         cohorts=tuple(catalog.cohorts),
         flavors=flavors,
         namespaces=catalog.namespaces,

@@ -12,7 +12,7 @@ from federation.api import cluster_queue, cohort, local_queue, quota, resource_f
 from federation.api.disconnect import read_wishes
 from federation.api.flavor_cards import flavor_cards
 from federation.api.local_usage import read_usage
-from federation.api.names import Option
+from federation.api.names import Label, Option
 from federation.api.spelling import normalize
 from federation.core.devices.quota.quota import standard
 from federation.core.devices.wire.vendor_table import VENDORS
@@ -92,6 +92,7 @@ def to_local_queue(obj: Json) -> LocalQueue:
         fair_weight=_weight(wire.spec.fair_sharing),
         preemptible=preemptible(obj),
         wishes=read_wishes(obj),
+        local=(obj["metadata"].get("labels") or {}).get(Label.LOCAL.value) == "true",
         used=read_usage(wire.status),
     )
 

@@ -25,6 +25,9 @@ KUEUE_NAMESPACE: Final = "kueue-system"
 UNMANAGED_NAMESPACES: Final = ("kube-system", KUEUE_NAMESPACE, FEDQ_NAMESPACE)
 """Jobs in these namespaces are never queued: the queue must not wait for itself."""
 
+ORIGIN_CONFIGMAP: Final = "fedq-origin"
+"""ConfigMap in FEDQ_NAMESPACE by which a management cluster is known: who its manager is."""
+
 KUBECONFIG_KEY: Final = "kubeconfig"
 """Data key of a kubeconfig Secret."""
 
@@ -54,6 +57,10 @@ class Label(StrEnum):
     CONCURRENT_ADMISSION_PARENT = "kueue.x-k8s.io/concurrent-admission-parent"
     REQUIRE_QUEUE = "fedq.io/require-queue"
     """On a namespace, `"true"`: Jobs without a queue name are refused there."""
+    LOCAL = "fedq.io/local"
+    """On the management cluster, `"true"`. On a LocalQueue: its jobs run on that cluster, by the
+    agent beside the manager. On a job, from its creation for good, and on its Workload: it is that
+    agent's, and none of the manager's."""
 
 
 class Annotation(StrEnum):
@@ -312,3 +319,4 @@ class ActiveReason(StrEnum):
     AGENT_SILENT = "AgentSilent"
     AGENT_PRESENT = "AgentPresent"
     RESERVED_NAME = "ReservedName"
+    MANAGEMENT_CLUSTER = "ManagementCluster"

@@ -124,6 +124,8 @@ class LocalQueue:
     fair_weight: float = 1.0
     preemptible: bool | None = None
     wishes: Wishes = NO_WISHES
+    local: bool = False
+    """On the management cluster: whether its jobs run there."""
     used: UsageState | None = field(default=None, compare=False)
     """What its status says it used, for who knows nothing better; no part of what it is."""
 

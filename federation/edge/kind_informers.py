@@ -29,6 +29,13 @@ log = structlog.get_logger(__name__)
 QUEUED: Final = Select(label_selector=Label.QUEUE_NAME.value)
 COPIES: Final = Select(label_selector=f"{Label.QUEUE_NAME.value},{Label.MULTIKUEUE_ORIGIN.value}")
 """Of what is queued, that which a manager has sent."""
+DISPATCHED: Final = Select(label_selector=f"{Label.QUEUE_NAME.value},{Label.LOCAL.value}!=true")
+"""Of what is queued on a management cluster, that which is the manager's."""
+LOCAL: Final = Select(
+    label_selector=f"{Label.QUEUE_NAME.value},{Label.LOCAL.value}=true,"
+    f"!{Label.MULTIKUEUE_ORIGIN.value}"
+)
+"""And that which is the agent's beside it."""
 NOTHING: Final = Select(label_selector=f"{Label.QUEUE_NAME.value},!{Label.QUEUE_NAME.value}")
 
 DISCOVER_S = 10.0

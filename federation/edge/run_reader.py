@@ -103,6 +103,11 @@ async def find_run(client: KubeClient, namespace: str, name: str, kind: JobKind 
     """
     job = await named(client, kind, name, namespace)
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    if (job["metadata"].get("labels") or {}).get(Label.LOCAL.value) == "true":
+        raise RunMissing(
+            f"{name} runs on the management cluster itself (label {Label.LOCAL}): read there with"
+            " `kubectl logs` and `kubectl get events`"
+        )
     workload = records.workload_name(kind.kind, kind.group, name, uid)
     about = f"{kind.kind.lower()} {namespace}/{name}"
     try:

@@ -49,6 +49,10 @@ NEXT_VGPU = NEXT.replace("queues.yaml", "vgpu-queues.yaml").replace(
 def up(
     workers: Annotated[int, typer.Option(min=0, max=32, help="Worker clusters.")] = 2,
     nodes: Annotated[int, typer.Option(min=0, max=5000, help="GPU nodes of each worker.")] = 4,
+    management_nodes: Annotated[
+        int,
+        typer.Option(min=0, max=5000, help="Nodes of the management cluster, to run Jobs, too."),
+    ] = 0,
     backend: Annotated[
         planes.BackendName | None,
         typer.Option(help="local: plain processes (default); kind: needs Docker and kind."),
@@ -71,7 +75,7 @@ def up(
 
     Missing programs are built with Go once per user (some minutes), with time left shown.
     """
-    planes.up(workers, nodes, backend, vgpu)
+    planes.up(workers, nodes, management_nodes, backend, vgpu)
     if control_planes_only:
         return
     started = time.monotonic()

@@ -60,6 +60,10 @@ def tell(message: str) -> None:
 def up(
     workers: Annotated[int, typer.Option(min=0, max=32, help="Worker clusters.")] = 2,
     nodes: Annotated[int, typer.Option(min=0, max=5000, help="GPU nodes of each worker.")] = 4,
+    management_nodes: Annotated[
+        int,
+        typer.Option(min=0, max=5000, help="Nodes of the management cluster, to run Jobs."),
+    ] = 0,
     backend: Annotated[
         BackendName | None,
         typer.Option(help="local: plain processes (default); kind: needs Docker and kind."),
@@ -76,7 +80,7 @@ def up(
     with explained():
         started = time.monotonic()
         rig = Rig.load(backend=backend.value if backend else None)
-        rig.up(workers, nodes=nodes, shared=vgpu, progress=tell)
+        rig.up(workers, nodes=nodes, management_nodes=management_nodes, shared=vgpu, progress=tell)
         tell(f"up: {', '.join(rig.clusters)} ({time.monotonic() - started:.1f} s)")
         if len(rig.workers) > workers:
             tell(

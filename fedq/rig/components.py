@@ -1,9 +1,9 @@
 """Command lines of the components of one cluster.
 
-The management cluster has neither scheduler nor kwok: every queued Job there is suspended and
-handed to Fedq by `managedBy`, so no pod ever exists. A Job that slips through to a pod stays
-Pending, where a test can see it. Its controller manager is needed: garbage collection of
-owned Workloads, namespace deletion, `ttlSecondsAfterFinished`.
+The management cluster has neither scheduler nor kwok, unless it is to have nodes: every queued Job
+there is suspended and handed to Fedq by `managedBy`, so no pod ever exists. A Job that slips
+through to a pod stays Pending, where a test can see it. Its controller manager is needed: garbage
+collection of owned Workloads, namespace deletion, `ttlSecondsAfterFinished`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CLIENT_RATE = [f"--kube-api-qps={CLIENT_QPS}", f"--kube-api-burst={CLIENT_BURST}
 def waves(layout: Layout, binaries: dict[str, str]) -> list[list[Spec]]:
     """Components in starting order; those of one wave do not need each other."""
     clients = [_controller_manager]
-    if layout.is_worker:
+    if layout.runs_pods:
         clients += [_scheduler, _kwok]
     return [
         [_spec(layout, binaries, make) for make in wave]

@@ -10,7 +10,6 @@ from fedq.rig.kubeconfig import write_kubeconfig
 from fedq.rig.network import LOOPBACK
 from fedq.rig.pki import Authority, signing_key
 from fedq.rig.scheduling import write_scheduler_config
-from fedq.rig.state import MANAGEMENT
 
 PORTS = ("etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
@@ -33,6 +32,7 @@ class Layout:
         authority: folder of the certificate authority, common to the clusters of a rig.
         ports: use → TCP port on `host`.
         inside: what stands before a command so that it runs where the cluster is.
+        runs_pods: whether it has nodes, as workers do.
     """
 
     name: str
@@ -42,11 +42,7 @@ class Layout:
     ports: dict[str, int]
     host: str = LOOPBACK
     inside: tuple[str, ...] = ()
-
-    @property
-    def is_worker(self) -> bool:
-        """Workers run pods; the management cluster does not."""
-        return self.name != MANAGEMENT
+    runs_pods: bool = True
 
     @property
     def ca(self) -> Path:
@@ -104,5 +100,5 @@ class Layout:
                 identity=identity,
                 user=user,
             )
-        if self.is_worker:
+        if self.runs_pods:
             write_scheduler_config(self.scheduler_config, self.kubeconfig("kube-scheduler"))

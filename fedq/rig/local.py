@@ -12,7 +12,7 @@ from fedq.rig.layout import PORTS, USERS, Layout
 from fedq.rig.objects import create_nodes, grant_kwok
 from fedq.rig.pki import Authority
 from fedq.rig.ports import allocate
-from fedq.rig.state import Home, State
+from fedq.rig.state import MANAGEMENT, Home, State
 from fedq.rig.supervisor import Spec, Supervisor
 from fedq.rig.tools import LOCAL_TOOLS, is_executable
 
@@ -44,11 +44,12 @@ class LocalBackend:
         etcd, apiserver, clients = waves(layout, state.binaries)
         self._start(etcd, tell)
         self._start(apiserver, tell)
-        if layout.is_worker:
+        if layout.runs_pods:
             grant_kwok(layout.endpoint())
         self._start(clients, tell)
-        if layout.is_worker:
-            create_nodes(layout.endpoint(), cluster, state.nodes, shared=state.shared)
+        if layout.runs_pods:
+            nodes = state.management_nodes if cluster == MANAGEMENT else state.nodes
+            create_nodes(layout.endpoint(), cluster, nodes, shared=state.shared)
 
     def down(self, clusters: list[str], state: State) -> None:
         """See `Backend`: everything is in the rig's folder or a process of it."""
@@ -81,6 +82,7 @@ class LocalBackend:
             state.clusters[cluster],
             network.host(cluster),
             tuple(network.inside(cluster)),
+            cluster != MANAGEMENT or state.management_nodes > 0,
         )
 
     def _start(self, specs: list[Spec], tell: Progress) -> None:

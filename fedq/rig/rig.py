@@ -66,6 +66,12 @@ class Rig:
         """Name of its management cluster."""
         return MANAGEMENT
 
+    @property
+    def runs_jobs_itself(self) -> bool:
+        """Whether its management cluster has nodes."""
+        state = self._home.read()
+        return state is not None and state.management_nodes > 0
+
     def claim(self) -> bool:
         """Take the folder for a new rig. False if it is taken: of two callers one gets it."""
         with self._home.lock():
@@ -79,12 +85,14 @@ class Rig:
         workers: int,
         *,
         nodes: int = 4,
+        management_nodes: int = 0,
         shared: bool = False,
         namespaces: bool = False,
         progress: Progress | None = None,
     ) -> None:
         """Bring up `workers` worker clusters of `nodes` GPU nodes each, or what is missing of them.
 
+        With `management_nodes` the management cluster runs pods as well, on so many nodes.
         With `shared` several containers may have parts of one card, as with HAMi's device plugin.
         With `namespaces` each cluster has a network of its own, see `network`.
         Repairs what died or was half started; takes nothing away: a rig that has more keeps it.
@@ -105,7 +113,12 @@ class Rig:
                     "nodes that exist stay as they are",
                     "Run `fedq rig down` first.",
                 )
+            if management_nodes and state.backend != "local":
+                raise RigError(
+                    "only with --backend local does the management cluster get such nodes"
+                )
             self._choose_network(state, namespaces)
+            state.management_nodes = max(state.management_nodes, management_nodes)
             state.nodes, state.shared = max(state.nodes, nodes), state.shared or shared
             for name in [MANAGEMENT, *(f"worker-{n + 1}" for n in range(workers))]:
                 state.clusters.setdefault(name, {})

@@ -30,6 +30,7 @@ class State:
     Attributes:
         backend: `local` or `kind`.
         nodes: GPU nodes of each worker cluster.
+        management_nodes: those of the management cluster, which mostly runs no pods.
         shared: whether their cards are registered to be shared, as HAMi's device plugin does it.
         subnet: where its namespaces have their addresses; empty: all is on the loopback.
         clusters: cluster → use → TCP port.
@@ -38,6 +39,7 @@ class State:
 
     backend: str = "local"
     nodes: int = 0
+    management_nodes: int = 0
     shared: bool = False
     subnet: str = ""
     clusters: dict[str, dict[str, int]] = field(default_factory=dict)

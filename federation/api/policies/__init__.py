@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from federation.api.names import Controller
-from federation.api.policies import checks, jobs, kinds, pods, spelling, workloads
+from federation.api.policies import checks, jobs, kinds, local, pods, spelling, workloads
 from federation.api.policies.build import Documents
 from federation.api.policies.default_queue import default_queue
 
 ROLES: Final[Mapping[str, Mapping[str, Documents]]] = {
     "management": {"kinds": kinds.roles("fedq-manager")},
-    "worker": {"kinds": kinds.roles("fedq-mirror") + kinds.roles("fedq-agent")},
+    "worker": {"kinds": kinds.roles("fedq-mirror")},
+    "agent": {"kinds": kinds.roles("fedq-agent")},
 }
-"""Role of a cluster to what accounts may do with kinds of jobs there."""
+"""Role of a cluster, or of a part of it, to what accounts may do with kinds of jobs there."""
 
 POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
     "common": {
@@ -41,7 +42,13 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
             f"queue-{name}": kinds.queue_kind(name, Controller.MULTIKUEUE.value)
             for name in kinds.shapes()
         },
+        "card-notes": pods.card_notes(),
         "gate-templates": kinds.gate_templates(),
+        "local-fixed": local.fixed(),
+        "local-jobs": local.local_jobs(),
+        **local.local_kinds(),
+        "local-pods": local.local_pods(),
+        "no-forgery": jobs.no_forgery(local=True),
         "queue-deployments": kinds.label_deployments(),
         "queue-pods": kinds.gate_pods(),
         "require-queue": jobs.require_queue(),

@@ -29,6 +29,12 @@ QUEUED: Final = (
 )
 """CEL: the object has a queue name."""
 
+IS_LOCAL: Final = (
+    f"(has(object.metadata.labels) && '{Label.LOCAL}' in object.metadata.labels && "
+    f"object.metadata.labels['{Label.LOCAL}'] == 'true')"
+)
+"""CEL: on a management cluster, the object belongs to the agent beside the manager."""
+
 IS_FEDQ: Final = f"authorizer.group('{FEDQ_GROUP}').resource('mirrors').check('create').allowed()"
 """CEL: the user may `create` the virtual resource `mirrors.fedq.io`: the mirror or the agent."""
 

@@ -11,12 +11,19 @@ from federation.api.policies.build import (
     mutating,
     only_if,
 )
+from federation.api.policies.local import MARK
 
 _ON_ITS_OWN = (
     "!has(object.metadata.ownerReferences) || object.metadata.ownerReferences.all(o, "
     "!has(o.controller) || !o.controller || o.kind == 'CronJob')"
 )
 """CEL: the Job is no part of something larger, which would be queued as a whole."""
+
+_LOCAL_QUEUE = (
+    f"has(params.metadata.labels) && '{Label.LOCAL}' in params.metadata.labels && "
+    f"params.metadata.labels['{Label.LOCAL}'] == 'true'"
+)
+"""CEL: on a management cluster, the jobs of that queue run there."""
 
 
 def default_queue(managed_by: str | None) -> Documents:
@@ -37,7 +44,10 @@ def default_queue(managed_by: str | None) -> Documents:
     patch = f"({label}) + [JSONPatch{{op: 'add', path: '/spec/suspend', value: true}}]"
     managers = [str(name) for name in (JOB_CONTROLLER, managed_by) if name]
     if managed_by:
-        patch += f" + [JSONPatch{{op: 'add', path: '/spec/managedBy', value: '{managed_by}'}}]"
+        theirs = f"has(object.spec.managedBy) && object.spec.managedBy == '{managed_by}'"
+        here = f"{MARK} + ({theirs} ? [JSONPatch{{op: 'remove', path: '/spec/managedBy'}}] : [])"
+        there = f"[JSONPatch{{op: 'add', path: '/spec/managedBy', value: '{managed_by}'}}]"
+        patch += f" + ({_LOCAL_QUEUE} ? {here} : {there})"
     ours = f"!has(object.spec.managedBy) || object.spec.managedBy in {managers}"
     return mutating(
         "fedq-default-queue",

@@ -6,6 +6,7 @@ from federation.api.names import FEDQ_NAMESPACE, JOB_CONTROLLER, Label, Mirror, 
 from federation.api.policies.build import (
     CREATE,
     IS_FEDQ,
+    IS_LOCAL,
     MANAGED_NAMESPACES,
     QUEUED,
     WRITES,
@@ -31,12 +32,15 @@ def queue_jobs(managed_by: str | None) -> Documents:
     """A Job with a queue name starts suspended.
 
     On the management cluster it also gets `managedBy`, so that no controller there runs it; a Job
-    that somebody else manages keeps its manager.
+    that somebody else manages keeps its manager, and so does one of the agent beside ours.
     """
     wanted = ["has(object.spec.suspend) && object.spec.suspend"]
     patch = "[JSONPatch{op: 'add', path: '/spec/suspend', value: true}]"
     if managed_by:
-        ours = f"!has(object.spec.managedBy) || object.spec.managedBy == '{JOB_CONTROLLER}'"
+        ours = (
+            f"(!has(object.spec.managedBy) || object.spec.managedBy == '{JOB_CONTROLLER}') && "
+            f"!{IS_LOCAL}"
+        )
         wanted.append(f"!({ours})")
         patch += (
             f" + ({ours} ? [JSONPatch{{op: 'add', path: '/spec/managedBy', "
@@ -73,7 +77,7 @@ _OPTIONS = ", ".join(f"'{option}'" for option in Option)
 def _is_mark(also: str = "false") -> str:
     return (
         f"(k == '{Label.MULTIKUEUE_ORIGIN}' || "
-        f"(k.startsWith('fedq.io/') && ({also} || !(k in [{_OPTIONS}]))))"
+        f"(k.startsWith('fedq.io/') && k != '{Label.LOCAL}' && ({also} || !(k in [{_OPTIONS}]))))"
     )
 
 
@@ -117,8 +121,10 @@ def _all_kinds(*more: Row) -> Json:
     }
 
 
-def no_forgery() -> Documents:
-    """Only the mirror and the agent may write the marks by which a mirrored Job is known."""
+def no_forgery(*, local: bool = False) -> Documents:
+    """Only the mirror and the agent may write the marks by which a mirrored Job is known, and what
+    an agent has noted on it; on a management cluster, those of `local` jobs.
+    """
     unchanged = " && ".join(
         f"variables.new_{p}.all(k, !{_IS_KEPT} || (k in variables.old_{p} && "
         f"variables.new_{p}[k] == variables.old_{p}[k])) && "
@@ -133,7 +139,7 @@ def no_forgery() -> Documents:
     return validating(
         "fedq-no-forgery",
         _all_kinds(),
-        only_if("marked", marked),
+        (only_if("local", IS_LOCAL) if local else []) + only_if("marked", marked),
         [check(f"({unchanged}) || {IS_FEDQ}", message, "Forbidden")],
         variables=_metadata_variables(),
     )

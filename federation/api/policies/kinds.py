@@ -10,6 +10,7 @@ from federation.api.kinds.table import PODS, ROWS, SCALED
 from federation.api.names import FEDQ_NAMESPACE, Gate, Label
 from federation.api.policies.build import (
     CREATE,
+    IS_LOCAL,
     MANAGED_NAMESPACES,
     QUEUED,
     WRITES,
@@ -48,14 +49,14 @@ def rules(rows: Iterable[Row], operations: Sequence[str]) -> Documents:
 
 def queue_kind(name: str, managed_by: str | None) -> Documents:
     """An object with a queue name starts suspended. On the management cluster it also gets
-    `managedBy`, unless somebody else manages it.
+    `managedBy`, unless somebody else manages it, or the agent beside the manager.
     """
     suspend, manager = shapes()[name]
     rows = [row for row in ROWS if (row.suspend, row.managed_by) == (suspend, manager)]
-    wanted, patch = [f"{_has(suspend)} && {_at(suspend)}"], [*_set(suspend, "true")]
+    wanted, patch = [f"{has(suspend)} && {at(suspend)}"], [*_set(suspend, "true")]
     if managed_by and manager:
         own = sorted({row.controller for row in rows} - {""})
-        ours = f"!({_has(manager)}) || {_at(manager)} in {own}"
+        ours = f"(!({has(manager)}) || {at(manager)} in {own}) && !{IS_LOCAL}"
         wanted.append(f"!({ours})")
         patch.append(f"({ours} ? {_add(manager, repr(managed_by))} : [])")
     done = " && ".join(wanted)
@@ -72,7 +73,7 @@ def queue_kind(name: str, managed_by: str | None) -> Documents:
     )
 
 
-_ITS_OWN = (
+ITS_OWN = (
     "!has(object.metadata.ownerReferences) || object.metadata.ownerReferences.all(o, "
     "!has(o.controller) || !o.controller || o.kind == 'ReplicaSet')"
 )
@@ -94,9 +95,7 @@ def gate_pods() -> Documents:
     return mutating(
         "fedq-queue-pods",
         pods(CREATE) | {"namespaceSelector": MANAGED_NAMESPACES},
-        only_if("queued", QUEUED)
-        + only_if("its-own", _ITS_OWN)
-        + only_if("not-held", f"!({held})"),
+        only_if("queued", QUEUED) + only_if("its-own", ITS_OWN) + only_if("not-held", f"!({held})"),
         [json_patch(patch)],
     )
 
@@ -107,8 +106,8 @@ def gate_templates() -> Documents:
     parts, wanted = [], []
     for template in _TEMPLATES:
         gates = (*template, "spec", "schedulingGates")
-        there, listed = _has((*template, "spec")), _has(gates)
-        held = f"{listed} && {_at(gates)}.exists(g, g.name == '{Gate.ADMISSION}')"
+        there, listed = has((*template, "spec")), has(gates)
+        held = f"{listed} && {at(gates)}.exists(g, g.name == '{Gate.ADMISSION}')"
         due = f"({there} && !({held}))"
         first, more = _add(gates, f"[{gate}]"), _add((*gates, "-"), gate)
         parts.append(f"({due} ? ({listed} ? {more} : {first}) : [])")
@@ -164,19 +163,20 @@ def label_deployments() -> Documents:
     )
 
 
-def _at(path: Path) -> str:
+def at(path: Path) -> str:
+    """CEL: the field at a path below `spec`."""
     return ".".join(("object", *path))
 
 
-def _has(path: Path) -> str:
+def has(path: Path) -> str:
     """CEL: all of a path below `spec` is there."""
-    return " && ".join(f"has({_at(path[:depth])})" for depth in range(2, len(path) + 1))
+    return " && ".join(f"has({at(path[:depth])})" for depth in range(2, len(path) + 1))
 
 
 def _set(path: Path, value: str) -> Iterable[str]:
     """CEL: the patches that set a field, and make what leads to it."""
     for depth in range(2, len(path)):
-        yield f"({_has(path[:depth])} ? [] : {_add(path[:depth], '{}')})"
+        yield f"({has(path[:depth])} ? [] : {_add(path[:depth], '{}')})"
     yield _add(path, value)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from federation.api.names import FEDQ_NAMESPACE
+from federation.api.names import FEDQ_NAMESPACE, ORIGIN_CONFIGMAP
 from federation.edge.kube import KubeClient
 from federation.edge.resources import CONFIGMAPS
 from fedq.rig.errors import RigError
 from fedq.rig.waiting import wait_until
 from fedq.stack import Stack
-from manager.origin import ORIGIN_CONFIGMAP
 
 NAME = "copied-manager"
 PATIENCE_S = 60.0

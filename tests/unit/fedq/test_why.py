@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from federation.api.names import Label
 from federation.edge import resources as r
 from tests.fakes.kube_api import FakeKube
 from tests.unit.fedq.conftest import (
@@ -202,6 +203,24 @@ def test_waiting_on_a_worker(fedq: Fedq, kube: FakeKube) -> None:
     assert "It asks for cpu 2. 1 wait there" in said
     assert "No worker cluster" not in said
     assert "more is free" not in said
+
+
+def test_a_job_of_the_management_cluster_itself(fedq: Fedq, kube: FakeKube) -> None:
+    """It is the agent's beside the manager: what is said of workers and manager is not about it."""
+    give_queue(kube, nominal="1")
+    give_cluster(kube, "west", status="False", reason="AgentSilent", message="no renewal")
+    give_job(kube, "a", workload=WAITING)
+    give_job(kube, "b")
+    for name in "ab":
+        label = {"metadata": {"labels": {Label.LOCAL.value: "true"}}}
+        kube.merge(r.JOBS, name, label, "default")
+    said = fedq("why", "a").stdout
+    assert "WaitingForQuota: cpu needs 2, 1 free" in said
+    assert "west" not in said
+    said = fedq("why", "b").stdout
+    assert "the agent has made no Workload" in said
+    assert "the agent beside the manager seems not to be running" in said
+    assert "Start the agent" in said
 
 
 def test_unknown_job(fedq: Fedq) -> None:

@@ -82,6 +82,7 @@ class Federation:
         self.keep_finished_s = 0.0
         self.worker_lost_s = WORKER_LOST_S
         self.kinds: Kinds = BATCH_ONLY
+        self.identity, self.local_queues = "", False
         self.workers = {name: Worker(4) for name in names}
         self.manager: Manager = None  # type: ignore[assignment]
         self.runtime: Callable[[], Runtime] = lambda: FakeRuntime(self.workers)
@@ -122,7 +123,7 @@ class Federation:
         self.manager = manager = Manager(
             client, self.index, runtime, ORIGIN, self.policies, sources=self.sources,
             keep_finished_s=self.keep_finished_s, worker_lost_s=self.worker_lost_s,
-            kinds=self.kinds,
+            kinds=self.kinds, identity=self.identity, local_queues=self.local_queues,
         )  # fmt: skip
         task = asyncio.create_task(manager.run())
         try:

@@ -20,7 +20,8 @@ from federation.edge.resources import (
     WORKLOADS,
 )
 from manager.app import Manager
-from tests.unit.manager.support import stop
+from tests.unit.manager.federation import Federation
+from tests.unit.manager.support import stop, until
 from tests.unit.manager.test_clusters import Lives, play
 from tests.unit.manager.virtual import virtually
 from tests.unit.worker_agent.support import Worker
@@ -224,3 +225,29 @@ def test_it_is_held_meanwhile() -> None:
         await world.until(lambda: world.record("j").binding is None, 120)
 
     play(story, "a", "b")
+
+
+async def test_the_management_cluster_registered_as_a_worker() -> None:
+    """It is refused, with what to do instead; its Jobs are told of to nobody, and not copied."""
+    world = Federation("a", "b")
+    made = world.home.create(NAMESPACES, {"metadata": {"name": "kube-system"}})
+    world.identity = made["metadata"]["uid"]
+    world.workers["a"].fake = world.home
+    world.report("a")
+    async with world.running() as manager:
+        world.submit()
+        await until(lambda: world.workers["b"].fake.items(JOBS), "an offer")
+        world.start(world.workers["b"])
+        await until(lambda: world.record().admitted)
+        assert world.record().binding.cluster == "b"
+
+        def active() -> Json:
+            found = world.home.get(MULTIKUEUE_CLUSTERS, "a").get("status", {})
+            return next((c for c in found.get("conditions", ()) if c["type"] == "Active"), {})
+
+        await until(lambda: active().get("reason") == "ManagementCluster")
+        assert active()["status"] == "False"
+        for said in ("management cluster itself", "kube-system", "agent beside the manager"):
+            assert said in active()["message"]
+        assert manager.clusters.links["a"].identity == ""
+        assert len(world.home.items(JOBS)) == 1

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from federation.api.names import ORIGIN_CONFIGMAP
 from federation.edge import resources as r
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
-from manager.origin import ORIGIN_CONFIGMAP, ForeignOrigin, ensure_origin
+from manager.origin import ForeignOrigin, ensure_origin
 from tests.fakes.kube_api import FakeKube
 
 SYSTEM = "fedq-system"

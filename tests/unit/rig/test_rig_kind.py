@@ -123,6 +123,8 @@ def test_backend_cannot_change_while_up(tmp_path: Path, ran: Path) -> None:
 
     with pytest.raises(RigError, match="up with --backend kind"):
         Rig.load(tmp_path / "rig", backend="local").up(0)
+    with pytest.raises(RigError, match="only with --backend local"):
+        Rig.load(tmp_path / "rig").up(0, management_nodes=1)
     Rig.load(tmp_path / "rig").down()
 
 

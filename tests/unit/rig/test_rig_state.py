@@ -108,10 +108,11 @@ def test_status_of_an_up_interrupted_before_ports(tmp_path: Path) -> None:
     assert not home.exists()
 
 
-def make_layout(tmp_path: Path, name: str) -> Layout:
+def make_layout(tmp_path: Path, name: str, *, pods: bool = True) -> Layout:
     """A cluster's files, made."""
     numbers = dict(zip(PORTS, range(20_000, 20_000 + len(PORTS)), strict=True))
-    layout = Layout(name, tmp_path / name, tmp_path / "s", tmp_path / "pki", numbers)
+    folders = tmp_path / name, tmp_path / "s", tmp_path / "pki"
+    layout = Layout(name, *folders, numbers, runs_pods=pods)
     layout.prepare(Authority(layout.authority))
     return layout
 
@@ -143,11 +144,16 @@ def test_each_component_is_only_itself(tmp_path: Path) -> None:
 
 
 def test_management_cluster_runs_no_pods(tmp_path: Path) -> None:
-    """No scheduler and no kwok there; a worker has both."""
+    """No scheduler and no kwok there, unless it is to have nodes; a worker has both."""
     names = [
         [spec.name.partition("/")[2] for wave in waves(layout, {}) for spec in wave]
-        for layout in (make_layout(tmp_path, "management"), make_layout(tmp_path, "worker-1"))
+        for layout in (
+            make_layout(tmp_path, "management", pods=False),
+            make_layout(tmp_path, "management"),
+            make_layout(tmp_path, "worker-1"),
+        )
     ]
 
     core = ["etcd", "kube-apiserver", "kube-controller-manager"]
-    assert names == [core, [*core, "kube-scheduler", "kwok"]]
+    whole = [*core, "kube-scheduler", "kwok"]
+    assert names == [core, whole, whole]
