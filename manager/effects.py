@@ -390,14 +390,14 @@ class EffectRunner:
 
 def _rank(state: JobState, effect: do.Effect) -> Rank:
     """Who lost its cluster runs nowhere: until it is bound again it goes before all others, and who
-    has a place already before those that are still to leave theirs. To say that it waits, or that
-    it runs, is not urgent.
+    has a place already before those that are still to leave theirs. To say that it waits is not
+    urgent.
     """
+    leaves = isinstance(effect, do.Evict) and effect.reason == Reason.CLUSTER_LOST
     left = state.record is not None and state.record.life.evicted == Reason.CLUSTER_LOST
     if left and isinstance(effect, do.Bind):
         return Rank.STARTS
-    leaves = isinstance(effect, do.Evict) and effect.reason == Reason.CLUSTER_LOST
-    return Rank.LEAVES if leaves else Rank.ORDINARY
+    return Rank.LEAVES if leaves or (left and state.bound is not None) else Rank.ORDINARY
 
 
 def _now() -> str:
