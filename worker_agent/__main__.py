@@ -183,6 +183,7 @@ def _rules(settings: AgentSettings, configuration: Path | None) -> Settings:
         policies,
         binder=settings.cards,
         card_strategy=settings.card_strategy,
+        checks_s=settings.checks_s,
         node_groups=groups,
         kinds=kinds.complete,
         off=kinds.off,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from federation.core.devices.fleet.strategies.named import DEFAULT, STRATEGIES
@@ -34,6 +34,9 @@ class AgentSettings(BaseSettings):
     node_groups: Path | None = None
     """A file that says how cards are cut on which nodes (`nodeGroups`, YAML); unset: as they
     register."""
+    checks_s: float = Field(default=600.0, ge=1.0, le=30 * 86400.0)
+    """For how many seconds a copy may wait here for admission checks of this cluster, with its
+    quota, before it is refused."""
     deadline_file: Path | None = None
     """Where it is noted when the lease ends: for the next start of the agent, and for guards on
     nodes; unset: nowhere, and an agent that is started anew stops what has the policy stop if it

@@ -11,6 +11,9 @@ from federation.core.reasons import Reason
 from federation.core.snapshot import Snapshot
 from federation.core.why import Explainer, standstill
 
+MARGIN_S = 5.0
+"""The manager is told a later time, so that it hears the answer before it gives up waiting."""
+
 
 class Waiting(NamedTuple):
     """Reason and message of QuotaReserved=False."""
