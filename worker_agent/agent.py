@@ -212,6 +212,7 @@ class Agent:
         self.scheduler.configure(world, now)
         self._decisions.look_again(self._decisions.lines.configured(inactive))
         if places:
+            self.state.dirty |= dict.fromkeys(sorted(self.state.unplaced))
             for name in arranged(world):
                 self.scheduler.wake(name, now)
         self._repair_at = now
@@ -259,6 +260,7 @@ class Agent:
         self.scheduler.take_out(uid, now)
         self._decisions.forget(uid)
         self.waits.pop(uid, None)
+        self.state.unplaced.discard(uid)
 
     def _hold(self, job: WorkerJob, admission: Admission, now: float) -> None:
         state = self.state

@@ -89,6 +89,7 @@ class Reservations:
             placed = self._second.place(job, admission, updates)
         if isinstance(placed, Waiting):
             state.waits[job.uid] = placed
+            state.unplaced.add(job.uid)
             state.on_change(job.uid)
             return self._second.again(record, now)
         state.write(job, partial(self._start, admission, placed, updates, stamp(now)))

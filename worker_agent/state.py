@@ -63,7 +63,8 @@ class Settings:
 
 
 class State:
-    """`waits` says why local Jobs wait, `evicting` which Jobs are to be stopped and do not say so
+    """`waits` says why local Jobs wait, and others with a reservation that have no places yet, who
+    are `unplaced`; `evicting` which Jobs are to be stopped and do not say so
     yet, `records` what the Workloads say, `orders` what has to be written there next; all by UID
     of the Job. `touch` has a Job looked at before the next decision.
     """
@@ -82,6 +83,7 @@ class State:
         self.scheduler = Scheduler(MemoryIndex(), settings.reactivation_s)
         self.standings = Standings(catalog, self.book, lease, policies.timestamp)
         self.waits: dict[str, Waiting] = {}
+        self.unplaced: set[str] = set()
         self.evicting: dict[str, Eviction] = {}
         self.records: dict[str, Record] = {}
         self.orders: dict[str, Order] = {}

@@ -27,6 +27,8 @@ from federation.core.stay import (
 ANSWER_S = 10.0
 """How long an offer may stay unanswered before it is withdrawn."""
 
+WAITS_THERE = "it has its quota on cluster"
+"""How it begins what is told of a job that waits for admission checks of its cluster."""
 NOTE_LENGTH = 2048
 """What is told is compared with what was told, so it is short enough to be told whole."""
 
@@ -135,8 +137,7 @@ def waiting_there(record: Record, copy: RemoteJob) -> str | None:
     """
     if record.move_to or not copy.waits_for:
         return None
-    text = f"it has its quota on cluster {copy.cluster} and waits there: {copy.waits_for}"
-    text = text[:NOTE_LENGTH]
+    text = f"{WAITS_THERE} {copy.cluster} and waits there: {copy.waits_for}"[:NOTE_LENGTH]
     return text if text != record.note else None
 
 
