@@ -16,6 +16,7 @@ from worker_agent.facts import WorkerJob
 from worker_agent.reservations import Reservations
 from worker_agent.state import State
 from worker_agent.texts import MARGIN_S, Waiting
+from worker_agent.writes import LONGEST
 
 TOLD_KEPT = 1000
 """Times of what is gone are dropped when there are more."""
@@ -75,7 +76,7 @@ class CheckedCopies:
         """Have the copy say what it waits for now; other words at most every few seconds."""
         waiting = self._state.waits.get(job.uid)
         text = waiting.message if waiting is not None else unready(self._states(job, record))
-        if not text or text == job.waits_for:
+        if not text or text[:LONGEST] == job.waits_for:
             return None
         due = self._told.get(job.uid, 0.0) + REWRITE_S
         if now < due:

@@ -42,6 +42,8 @@ URGENT_IN_FLIGHT = 64
 HOLD_S = 5.0
 """How long the API server may take when a copy has to be stopped: then it is asked again."""
 RETRY_S = 1.0
+LONGEST = 4096
+"""Characters of what others say that are kept: all annotations of an object share 256 KiB."""
 
 Write = Callable[[], Awaitable[None]]
 
@@ -146,7 +148,7 @@ class Jobs:
         """The final answer about a copy, or about a Job that cannot be started as admitted: what a
         copy had reserved is free with it. See Mirror.RETRY_AFTER.
         """
-        notes: dict[str, str | None] = {Mirror.REFUSED.value: why}
+        notes: dict[str, str | None] = {Mirror.REFUSED.value: why[:LONGEST]}
         if job.mirrored:
             notes |= unreserved(job)
         if job.deciding_until:
@@ -220,7 +222,7 @@ class Jobs:
 
     async def tell_wait(self, job: WorkerJob, what: str) -> None:
         """What a copy waits for with its reservation is another thing now."""
-        await self._annotate(job, {Mirror.WAITS_FOR.value: what})
+        await self._annotate(job, {Mirror.WAITS_FOR.value: what[:LONGEST]})
 
     async def unreserve(self, job: WorkerJob) -> None:
         """Give back what was reserved and not used."""
