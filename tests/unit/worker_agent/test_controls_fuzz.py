@@ -1,8 +1,8 @@
 """Random days on a worker with rules: switches, stopped queues, unready pods, checks, restarts.
 
 Whatever happens, nothing is held beyond the quota, and nothing, copies included, is started before
-its check is Ready; and when all is switched on and all checks are Ready, every local Job runs in the
-end, and then nothing is charged.
+its check is Ready; and when all is switched on and all checks are Ready, every local Job runs in
+the end, and then nothing is charged.
 """
 
 from __future__ import annotations
