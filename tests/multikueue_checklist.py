@@ -496,8 +496,8 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_I}worker_checks.py::test_the_winner_is_admitted_when_its_checks_are_ready",
             f"{_I}worker_checks.py::test_who_is_rejected_everywhere_waits_with_the_reason",
             f"{_A}copy_checks.py::test_a_copy_waits_for_the_checks_of_the_worker",
+            f"{_A}provisioning.py::test_nodes_are_asked_for",
         ),
-        "the requests themselves are made by Kueue's controller there",
     ),
     Item(93, "losers are kept until the real admission", apart=ONE_OFFER),
     Item(

@@ -42,6 +42,7 @@ from worker_agent.gates import Gates
 from worker_agent.heartbeat import Beat, Heartbeat, ReplacedError
 from worker_agent.nodes import Nodes
 from worker_agent.pins import Pins
+from worker_agent.provisioning import Provisioning
 from worker_agent.pulse import Pulse
 from worker_agent.report import Reporter
 from worker_agent.settings import AgentSettings
@@ -92,6 +93,9 @@ async def run(
         await kinds.settled.wait()
         await catalog.claims.ready()
         await reporter.recall()
+        if settings.provisioning:
+            asking = Provisioning(client, agent, workloads)
+            tasks.create_task(vital(asking.run(), "provisioning"))
         if settings.listen:
             problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)
             web = serve(app(problem, _status(client, heartbeat)), settings.listen)

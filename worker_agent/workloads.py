@@ -10,7 +10,7 @@ the end of a copy is written only when the manager has not removed it after a wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -55,6 +55,8 @@ class Workloads:
         self._seen: dict[str, float] = {}
         self._newest = float("-inf")
         """When a copy was first looked at: each of them, and the last one."""
+        self.on_record: Callable[[str], None] = lambda uid: None
+        """Hears of every Workload that says something else, by the UID of its Job."""
         agent.state.on_change = self.mark
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
@@ -77,6 +79,7 @@ class Workloads:
             self._records[uid] = record
             if known is None or _decisive(known) != _decisive(record):
                 self._news(uid)
+                self.on_record(uid)
         elif known and known.uid == record.uid:
             del self._records[uid]
             self._news(uid)
