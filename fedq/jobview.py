@@ -10,8 +10,10 @@ from typing import Any
 from federation.api import record as records
 from federation.api.kinds.paths import mapping, total
 from federation.api.names import ConditionType, Label
+from federation.core.bound import WAITS_THERE
 from federation.core.checks import CheckState
 from federation.core.facts import BATCH_JOB
+from federation.core.reasons import Reason
 from federation.jobs import batch_job
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import JobKind
@@ -32,7 +34,7 @@ class JobState(StrEnum):
     CHECKING = "Checking"
     """It holds quota; admission checks that others decide come before the offer to a cluster."""
     OFFERED = "Offered"
-    """Bound to a cluster, whose agent has not answered yet."""
+    """Bound to a cluster, whose agent has not answered yet, or waits for admission checks there."""
     ADMITTED = "Admitted"
     """Accepted by the cluster; no pod is ready yet."""
     RUNNING = "Running"
@@ -94,6 +96,9 @@ def job_view(job: Json, workload: Json | None, kind: JobKind = KINDS[BATCH_JOB])
     state = _state(job, workload, kind)
     reason, message, moment = _latest(job, workload, state, kind)
     fedq = ((workload or {}).get("status") or {}).get("fedq") or {}
+    told = str(fedq.get("message") or "")
+    if state is JobState.OFFERED and told.startswith(WAITS_THERE):
+        reason, message = Reason.UNSATISFIED_ADMISSION_CHECKS.value, told
     shows_cluster = state not in (JobState.PENDING, JobState.HELD)
     return JobView(
         namespace=meta["namespace"],

@@ -10,6 +10,7 @@ from typing import Any
 from federation.api.names import Annotation, Label
 from federation.core.bound import ANSWER_S
 from federation.core.quantity import format_quantity, parse_quantity
+from federation.core.reasons import Reason
 from fedq.clusterview import ClusterView
 from fedq.jobview import JobState, JobView
 from fedq.output import age
@@ -229,12 +230,26 @@ def _leaving(facts: Facts) -> Story:
 
 
 def _offered(facts: Facts) -> Story:
+    if facts.view.reason == Reason.UNSATISFIED_ADMISSION_CHECKS:
+        return _checking_there(facts)
     text = f"{_name(facts)} is offered to {_where(facts)} for {_for(facts)}."
     advice = (
         f"Its agent answers within {ANSWER_S:.0f} s; a refusal or no answer brings the job back"
         " into the queue."
     )
     return Story(text + _cluster_trouble(facts), advice)
+
+
+def _checking_there(facts: Facts) -> Story:
+    """Its cluster has quota for it, and waits for admission checks of its own."""
+    view = facts.view
+    text = f"{_name(facts)} is offered to {_where(facts)} for {_for(facts)}:"
+    return Story(
+        f"{text} {view.message.rstrip('. ')}.{_cluster_trouble(facts)}",
+        f"Their controllers on {view.cluster} decide: see status.admissionChecks of its Workload"
+        " there. If they want it later, or not at all, or take too long, it queues again and may go"
+        " elsewhere.",
+    )
 
 
 def _admitted(facts: Facts) -> Story:

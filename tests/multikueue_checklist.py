@@ -501,8 +501,12 @@ CHECKLIST: tuple[Item, ...] = (
     Item(
         92,
         "ProvisioningRequest on the worker",
-        (f"{_A}controls_checks.py::test_a_copy_needs_no_check",),
-        missing="checks of the worker for copies",
+        (
+            f"{_I}worker_checks.py::test_the_winner_is_admitted_when_its_checks_are_ready",
+            f"{_I}worker_checks.py::test_who_is_rejected_everywhere_waits_with_the_reason",
+            f"{_A}copy_checks.py::test_a_copy_waits_for_the_checks_of_the_worker",
+            f"{_A}provisioning.py::test_nodes_are_asked_for",
+        ),
     ),
     Item(93, "losers are kept until the real admission", apart=ONE_OFFER),
     Item(
@@ -555,7 +559,14 @@ CHECKLIST: tuple[Item, ...] = (
         (f"{_A}topology.py::test_places_in_the_workload",),
         "the worker decides it; the manager's flavors have none",
     ),
-    Item(103, "ProvisioningRequest and topology", missing="checks of the worker for copies"),
+    Item(
+        103,
+        "ProvisioningRequest and topology",
+        (
+            f"{_A}second_pass.py::test_a_copy_gets_its_places_when_the_nodes_are_there",
+            f"{_A}second_pass.py::test_what_the_check_adds_says_where",
+        ),
+    ),
     Item(
         104,
         "claims of devices",

@@ -45,6 +45,7 @@ from worker_agent.gates import Gates
 from worker_agent.heartbeat import Beat, Heartbeat, ReplacedError
 from worker_agent.nodes import Nodes
 from worker_agent.pins import Pins
+from worker_agent.provisioning import Provisioning
 from worker_agent.pulse import Pulse
 from worker_agent.report import Reporter
 from worker_agent.settings import AgentSettings
@@ -103,6 +104,9 @@ async def run(
             await refuse_beside_manager(client)
         if reporter:
             await reporter.recall()
+        if settings.provisioning:
+            asking = Provisioning(client, agent, workloads)
+            tasks.create_task(vital(asking.run(), "provisioning"))
         if settings.listen:
             problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)
             web = serve(app(problem, _status(client, heartbeat)), settings.listen)
@@ -219,6 +223,7 @@ def _rules(settings: AgentSettings, configuration: Path | None) -> Settings:
         policies,
         binder=settings.cards,
         card_strategy=settings.card_strategy,
+        checks_s=settings.checks_s,
         node_groups=groups,
         kinds=kinds.complete,
         off=kinds.off,

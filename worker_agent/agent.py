@@ -188,7 +188,7 @@ class Agent:
             due = self.scheduler.due()
             if not self.state.dirty and not self.scheduler.ready and (due is None or due > now):
                 break
-            decisions = await self.scheduler.cycle(now, self.devices.place)
+            decisions = await self.scheduler.cycle(now, self._decisions.place)
             self.devices.settle(d.item.uid for d in decisions if isinstance(d, Fit))
             explainer = Explainer(self.scheduler.snapshot)
             for decision in decisions:
@@ -212,6 +212,7 @@ class Agent:
         self.scheduler.configure(world, now)
         self._decisions.look_again(self._decisions.lines.configured(inactive))
         if places:
+            self.state.dirty |= dict.fromkeys(sorted(self.state.unplaced))
             for name in arranged(world):
                 self.scheduler.wake(name, now)
         self._repair_at = now
@@ -259,6 +260,7 @@ class Agent:
         self.scheduler.take_out(uid, now)
         self._decisions.forget(uid)
         self.waits.pop(uid, None)
+        self.state.unplaced.discard(uid)
 
     def _hold(self, job: WorkerJob, admission: Admission, now: float) -> None:
         state = self.state
@@ -275,7 +277,7 @@ class Agent:
             state.evicting.pop(job.uid, None)
         elif eviction is not None and (job.pods.started or job.stage is not Stage.RUNNING):
             # Before the start time the Job controller may be about to make pods unseen.
-            state.write(job, lambda job: state.api.evict(job, eviction))
+            self._controls.stop(job, eviction)
         elif not self._holds.look(job) and placed(job):
             self.on_pods(job.uid)
 

@@ -1,7 +1,7 @@
-"""The admission checks of this cluster's queues, as far as local Jobs wait for them.
+"""The admission checks of this cluster's queues, for which local Jobs and copies wait.
 
-Copies need none: their manager has seen to the checks of its own queues. The checks of MultiKueue
-are decided by a manager, so a Job that was submitted here does not wait for one.
+Those of the manager's own queues are done before it offers a copy. The checks of MultiKueue are
+decided by a manager, so that nothing waits for one here.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Checks:
         self.informer = Informer(client, ADMISSION_CHECKS, self._store)
 
     def names(self, queue: ClusterQueue | None, admission: Admission | None) -> tuple[str, ...]:
-        """Those that a local Job needs with an admission, or before it has one; sorted."""
+        """Those that a Job needs with an admission, or before it has one; sorted."""
         if queue is None or not queue.checks:
             return ()
         return tuple(n for n in required(queue, admission) if not self._of_multikueue(n))
 
     def all(self, queue: ClusterQueue | None) -> tuple[str, ...]:
-        """Those that local Jobs in a queue may need."""
+        """Those that Jobs in a queue may need."""
         names = queue.check_names if queue else ()
         return tuple(name for name in dict.fromkeys(names) if not self._of_multikueue(name))
 
@@ -59,6 +59,13 @@ class Checks:
         if idle := [name for name, check in known.items() if check and not check.active]:
             return f"AdmissionCheck {', '.join(idle)} is not active"
         return ""
+
+    def delaying(self) -> frozenset[str]:
+        """Those that have nodes made: places on nodes are sought when they are Ready."""
+        found = self._store.items.items()
+        return frozenset(
+            name for (_, name), c in found if c.controller == Controller.PROVISIONING_REQUEST
+        )
 
     def _of_multikueue(self, name: str) -> bool:
         found = self._store.items.get(("", name))

@@ -1,7 +1,8 @@
 """Carries out the rules of a workload's life on a worker: who has to stop, and who may queue.
 
-Of local Jobs all rules hold (`federation.core.controls`). Of a copy only stopped queues end the
-stay: its manager keeps its time and its pods, and queues it elsewhere when it reads why it stopped.
+Of local Jobs all rules hold (`federation.core.controls`). Of a copy only stopped queues and what
+admission checks of this cluster say end the stay: its manager keeps its time and its pods, and
+queues it elsewhere when it reads why it stopped.
 Nothing is remembered here but when to look again: all follows from Jobs, Workloads and queues.
 """
 
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 
-from federation.core.backoff import spread
+from federation.core.backoff import RequeueState, spread
+from federation.core.checks import synced
 from federation.core.controls import (
     Deactivate,
     Evict,
@@ -22,8 +24,9 @@ from federation.core.controls import (
 )
 from federation.core.facts import Record
 from federation.core.policies import StopPolicy
-from federation.core.reasons import Reason
+from federation.core.reasons import Reason, deactivated_due_to
 from federation.jobs.eviction_note import Eviction
+from worker_agent.checked_copies import CheckedCopies
 from worker_agent.devices import Devices
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.life import counts, life_of, settled
@@ -38,6 +41,7 @@ class Controls:
     def __init__(self, state: State, devices: Devices) -> None:
         self._state = state
         self._reservations = Reservations(state, devices)
+        self._copies = CheckedCopies(state, self._reservations)
         self._alarms: list[tuple[float, str]] = []
         self._alarm_of: dict[str, float] = {}
 
@@ -59,16 +63,31 @@ class Controls:
         if self._outgrown(job, now):
             return
         verdict = self._verdict(job, record, now)
+        if job.mirrored and job.stage is Stage.RESERVED:
+            self._look_again(job, self._copies.judge(job, record, verdict, now))
+            return
         match verdict:
             case Evict():
                 self._evict(job, verdict, now)
+            case Deactivate(reason, message) if job.mirrored:
+                text = f"The workload is deactivated due to {message}"
+                self._evict(job, Evict(deactivated_due_to(reason), text, RequeueState()), now)
             case Release():
                 state.write(job, state.api.unreserve)
             case Nothing(wake_at):
                 self._look_again(job, wake_at)
                 if job.stage is Stage.RESERVED and record is not None:
-                    self._reservations.start_if_checked(job, record, now)
+                    again = self._reservations.start_if_checked(job, record, now)
+                    self._look_again(job, again)
         self._order(job, record, verdict)
+
+    def stop(self, job: WorkerJob, eviction: Eviction) -> None:
+        """Have one that holds quota give it back: a copy that is not started is refused."""
+        state = self._state
+        if job.mirrored and job.stage is Stage.RESERVED:
+            state.give_back(job, Waiting(eviction.reason, eviction.message))
+        else:
+            state.write(job, lambda job: state.api.evict(job, eviction))
 
     def held(self, job: WorkerJob, now: float) -> Waiting | None:
         """Why a Job must not be in its queue, although nothing of it runs; None if it may."""
@@ -117,12 +136,14 @@ class Controls:
         reason = "" if eviction is None else eviction.reason
         if job.mirrored or record is None:  # a local Job's Workload is about to be made
             local, cluster = self._stops(job)
+            known = record.life.checks if job.mirrored and record is not None else ()
             held = Life(
                 reserved=job.holds is not None,
                 admitted=job.admission is not None,
                 evicted=reason,
                 local_queue=local,
                 cluster_queue=cluster,
+                checks=synced(known, self._state.needed(job), 0.0) if known else (),
             )
             return control(held, None, now)
         life = life_of(job, record, self._state.needed(job), self._stops(job), reason)
@@ -153,7 +174,8 @@ class Controls:
     def _evict(self, job: WorkerJob, verdict: Evict, now: float) -> None:
         """On the Job first; the Workload is brought in line with that."""
         state = self._state
-        requeue = None if job.mirrored else verdict.requeue
+        counts = not job.mirrored or verdict.reason == Reason.ADMISSION_CHECK
+        requeue = verdict.requeue if counts else None
         eviction = Eviction(verdict.reason, verdict.message, stamp(now), verdict.cause, requeue)
         if job.stage in (Stage.RUNNING, Stage.RESERVED, Stage.HELD):
             state.evict(job.uid, eviction, instead=True)

@@ -12,12 +12,10 @@ from federation.core.why import Explainer
 from worker_agent import texts
 from worker_agent.facts import WorkerJob
 from worker_agent.lines import Lines, has_victims
-from worker_agent.texts import Waiting
+from worker_agent.texts import MARGIN_S, Waiting
 
 VICTIMS_MAY_TAKE_S = 60.0
 """From the decision to preempt until the copy is refused, should its victims still run."""
-MARGIN_S = 5.0
-"""The manager is told a later time, so that it hears the answer before it gives up waiting."""
 
 
 class Copies:

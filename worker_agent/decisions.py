@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from federation.core.cycle import Decision, Fit, Preempt
+from federation.core.cycle import Decision, Fit, NoCards, Preempt
 from federation.core.reasons import Reason
-from federation.core.types import ResourceFlavor
+from federation.core.types import Admission, Pending, ResourceFlavor
 from federation.core.why import Explainer, preemption_message
 from federation.jobs.eviction_note import Eviction
 from worker_agent import texts
@@ -31,6 +31,12 @@ class Decisions:
         self.growths = Growths(state, self.copies)
         self._reservations = Reservations(state, devices)
         self._untold: set[str] = set()
+
+    def place(self, item: Pending, admission: Admission) -> NoCards | None:
+        """Seats for pods with cards, unless their nodes are yet to be made. See `Devices.place`."""
+        if self._reservations.delayed(admission):
+            return None
+        return self._devices.place(item, admission)
 
     def queued(self, job: WorkerJob, now: float, *, changed: bool) -> None:
         """A Job stands in a queue; `changed` if it was not there before as it is."""
@@ -86,7 +92,7 @@ class Decisions:
             state.scheduler.release(job.uid, now)
             self._devices.release(job.uid)
             state.refuse(job, Waiting(Reason.FAILED_TO_START.value, problem))
-        elif self._reservations.needed(job, fit.admission):
+        elif self._reservations.needed(fit.admission):
             self._reservations.reserve(job, fit, now)
         else:
             state.write(job, partial(self._start, fit, flavors, stamp(now)))

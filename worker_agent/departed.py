@@ -57,13 +57,11 @@ def bookkeeping(
         fields["schedulingStats"] = stats
         if eviction.requeue is not None:
             fields["requeueState"] = requeue_state(eviction.requeue)
-    if job.mirrored:
-        return fields
     states = record.life.checks if eviction is None else reset(record.life.checks, now)
     if job.stage in (Stage.WAITING, Stage.RESERVED, Stage.RUNNING):
         states = synced(states, checks, now)
     fields |= _checks(record, states)
-    if record.life.admitted and any(_says_left(c) for c in news):
+    if not job.mirrored and record.life.admitted and any(_says_left(c) for c in news):
         past, since = record.life.accumulated_past_s, record.life.admitted_at
         reason = job.eviction.reason if job.eviction else ""
         run = accumulated_past(past, since, now, reason)

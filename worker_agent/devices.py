@@ -183,6 +183,10 @@ class Devices:
         for uid in lost:
             self.release(uid)
 
+    def keep(self, job: str) -> None:
+        """What was found for a Job outside of a cycle is its own, whatever that decides."""
+        self._tentative.discard(job)
+
     def _take(self, job: str, plan: Plan) -> None:
         self._waiting.pop(job, None)
         self._tentative.add(job)

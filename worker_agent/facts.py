@@ -16,7 +16,7 @@ from federation.core.sizes import NOT_ASKED
 from federation.core.types import Admission, PodSet
 from federation.core.wishes import Disconnect, nearest
 from federation.edge.resources import Json
-from federation.jobs import batch_job, elastic
+from federation.jobs import answers, batch_job, elastic
 from federation.jobs.containers import NO_DEFAULTS
 from federation.jobs.devices import spelling_problem
 from federation.jobs.eviction_note import Eviction, read_eviction
@@ -104,6 +104,8 @@ class WorkerJob:
     eviction: Eviction | None = None
     refused: str = ""
     deciding_until: float = 0.0
+    waits_for: str = ""
+    """What a copy says that it waits for with its reservation."""
     pods: Pods = field(default_factory=Pods)
     finished: str = ""
     terminating: bool = False
@@ -255,6 +257,7 @@ def worker_job(job: Json, request: Asked | None = None, kinds: Kinds = KINDS) ->
         eviction=read_eviction(job),
         refused=annotations.get(Mirror.REFUSED.value, ""),
         deciding_until=batch_job.timestamp(annotations.get(Mirror.DECIDING.value)),
+        waits_for=answers.waits_for(annotations),
         pods=kind.running(job),
         finished=kind.finished(job),
         terminating="deletionTimestamp" in meta,

@@ -18,7 +18,7 @@ from federation.core.holding import Lease
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.state import State, stamp
 
-_CONCERNED = (Stage.RUNNING, Stage.HELD, Stage.WAITING)
+_CONCERNED = (Stage.RUNNING, Stage.HELD, Stage.WAITING, Stage.RESERVED)
 
 
 class Holds:

@@ -39,6 +39,12 @@ class AgentSettings(BaseSettings):
     node_groups: Path | None = None
     """A file that says how cards are cut on which nodes (`nodeGroups`, YAML); unset: as they
     register."""
+    checks_s: float = Field(default=600.0, ge=1.0, le=30 * 86400.0)
+    """For how many seconds a copy may wait here for admission checks of this cluster, with its
+    quota, before it is refused."""
+    provisioning: bool = False
+    """Whether the agent itself answers checks of `kueue.x-k8s.io/provisioning-request`, with
+    ProvisioningRequests; no: whoever else does it there."""
     deadline_file: Path | None = None
     """Where it is noted when the lease ends: for the next start of the agent, and for guards on
     nodes; unset: nowhere, and an agent that is started anew stops what has the policy stop if it

@@ -52,15 +52,20 @@ class Standings:
         except KeyError:
             return job.priority, None
 
-    def _problem(self, job: WorkerJob) -> str:
+    def outdated(self, job: WorkerJob) -> str:
+        """Why a copy must not be started any more, whatever it was promised; '' if it may."""
         if self._book.superseded(job):
             return f"attempt {job.attempt} is superseded, or has been here before"
         lease = self._lease()
         if job.mirrored and job.epoch < lease.epoch:
             return f"epoch {job.epoch} is over; this cluster is in epoch {lease.epoch}"
+        return ""
+
+    def _problem(self, job: WorkerJob) -> str:
         return (
-            job.problem
-            or self._grace_problem(job, lease)
+            self.outdated(job)
+            or job.problem
+            or self._grace_problem(job, self._lease())
             or self._catalog.queue_problem(job.key.namespace, job.queue)
             or self._elsewhere(self._catalog.local_queues[job.key.namespace, job.queue])
             or self._class_problem(job)

@@ -55,6 +55,8 @@ class Settings:
     node_groups: tuple[NodeGroup, ...] = ()
     clock: Callable[[], float] = time.time
     boottime: Callable[[], float] = boottime
+    checks_s: float = 600.0
+    """For how long a copy may wait for the admission checks of this cluster."""
     kinds: Kinds = BATCH_ONLY
     off: tuple[JobKind, ...] = ()
     """Those of which only copies are queued: what a manager sends is started, whatever is switched
@@ -65,7 +67,8 @@ class Settings:
 
 
 class State:
-    """`waits` says why local Jobs wait, `evicting` which Jobs are to be stopped and do not say so
+    """`waits` says why local Jobs wait, and others with a reservation that have no places yet, who
+    are `unplaced`; `evicting` which Jobs are to be stopped and do not say so
     yet, `records` what the Workloads say, `orders` what has to be written there next; all by UID
     of the Job. `touch` has a Job looked at before the next decision.
     """
@@ -84,6 +87,7 @@ class State:
         self.scheduler = Scheduler(MemoryIndex(), settings.reactivation_s)
         self.standings = Standings(catalog, self.book, lease, policies.timestamp, self._elsewhere)
         self.waits: dict[str, Waiting] = {}
+        self.unplaced: set[str] = set()
         self.evicting: dict[str, Eviction] = {}
         self.records: dict[str, Record] = {}
         self.orders: dict[str, Order] = {}
@@ -126,7 +130,7 @@ class State:
         return self.catalog.queues.get(local.cluster_queue) if local else None
 
     def needed(self, job: WorkerJob) -> tuple[str, ...]:
-        """The admission checks that a local Job needs with what it holds, or before that."""
+        """The admission checks that a Job needs with what it holds, or before that."""
         return self.checks.names(self.queue_of(job), job.holds)
 
     def _elsewhere(self, door: LocalQueue) -> str:
@@ -141,6 +145,18 @@ class State:
     def dispatched(self, queue: ClusterQueue) -> bool:
         """Whether a ClusterQueue is the manager's, which this agent works beside."""
         return self.settings.beside_manager and self.checks.dispatched(queue)
+
+    def delayed(self, job: WorkerJob) -> frozenset[str]:
+        """The pod sets of a reservation that have yet to get places in a topology."""
+        if job.stage is not Stage.RESERVED or job.reservation is None:
+            return frozenset()
+        known = self.scheduler.snapshot.flavors
+        return frozenset(
+            pods.name
+            for pods in job.reservation.pod_sets
+            if pods.count and pods.topology is None
+            if any(name in known and known[name].topology for name in pods.flavors.values())
+        )
 
     def busy(self, uid: str) -> bool:
         """Whether a write about a Job is under way: it is looked at again when that is done."""
@@ -188,6 +204,15 @@ class State:
     def refuse(self, job: WorkerJob, why: Waiting) -> None:
         """The final no to a copy, or to a Job that cannot be started as it was admitted."""
         self.write(job, lambda job: self.api.refuse(job, str(why)))
+
+    def give_back(self, job: WorkerJob, why: Waiting, retry_after: float | None = None) -> None:
+        """The no to a copy that holds a reservation, unless it has been started meanwhile."""
+
+        async def write(job: WorkerJob) -> None:
+            if job.stage is Stage.RESERVED:
+                await self.api.refuse(job, str(why), retry_after)
+
+        self.write(job, write)
 
     def set_aside(self, job: WorkerJob, why: Waiting) -> None:
         """A Job is not admitted now: a copy is refused, a local one waits and says why."""

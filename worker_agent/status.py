@@ -31,16 +31,21 @@ def changes(
     waiting: Waiting | None,
     checks: tuple[str, ...] = (),
     now: float = 0.0,
+    *,
+    delayed: frozenset[str] = frozenset(),
 ) -> Json:
     """Fields of the status that have to be written; empty if it says all that it should.
 
     `conditions` are only those that change, without their times; see `departed.merged`. `checks`
-    are the admission checks that a local Job needs, `now` is in seconds since the epoch.
+    are the admission checks that the Job needs, `now` is in seconds since the epoch, `delayed` are
+    the pod sets that get places later.
     """
     status, stage = record.status, job.stage
     left = departed.unseen(job, record)
     said = departed.without(status, job.eviction) if left and job.eviction else status
     wire = _admission(job.holds) if stage in _HOLDS and job.holds is not None else None
+    if wire is not None:
+        _note_delays(wire, status.get("admission") or {}, delayed)
     over = wire is not None and _replaces(wire, status.get("admission"))
     wanted = _left(job, said) if over else _conditions(job, said, waiting)
     news = [c for c in wanted if _differs(said, c)]
@@ -75,6 +80,20 @@ def _admission(admission: Admission) -> Json:
     return wire
 
 
+def _note_delays(wire: Json, before: Mapping[str, Any], delayed: frozenset[str]) -> None:
+    """Which pod sets have yet to get places, and which got theirs after that."""
+    waited = {
+        pods["name"]
+        for pods in before.get("podSetAssignments") or ()
+        if pods.get("delayedTopologyRequest")
+    }
+    for assignment in wire["podSetAssignments"]:
+        if assignment["name"] in delayed:
+            assignment["delayedTopologyRequest"] = "Pending"
+        elif assignment["name"] in waited and "topologyAssignment" in assignment:
+            assignment["delayedTopologyRequest"] = "Ready"
+
+
 def _replaces(wire: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
     """Whether an admission is another one than that before; only places may differ."""
 
@@ -98,7 +117,9 @@ def _reclaimable(job: WorkerJob, status: Mapping[str, Any]) -> list[Json]:
 
 
 def _places(admission: Mapping[str, Any]) -> list[Any]:
-    return [p.get("topologyAssignment") for p in admission.get("podSetAssignments") or ()]
+    fields = ("topologyAssignment", "delayedTopologyRequest")
+    sets = admission.get("podSetAssignments") or ()
+    return [[p.get(field) for field in fields] for p in sets]
 
 
 def _conditions(
@@ -109,7 +130,7 @@ def _conditions(
         reason = Reason.SUCCEEDED if job.finished == "Complete" else Reason.FAILED
         yield _condition(Kind.FINISHED, True, reason, f"the job ended as {job.finished}")
     elif stage in _HOLDS and job.holds is not None:
-        yield from _running(job, job.holds.cluster_queue, status)
+        yield from _running(job, job.holds.cluster_queue, status, waiting)
     elif stage is Stage.STOPPING:
         yield from _evicted(job)
     elif stage in _LEFT:
@@ -122,10 +143,14 @@ def _conditions(
         yield _condition(Kind.FINISHED, True, Reason.FAILED_TO_START, text)
 
 
-def _running(job: WorkerJob, queue: str, status: Mapping[str, Any]) -> Iterator[Json]:
+def _running(
+    job: WorkerJob, queue: str, status: Mapping[str, Any], waiting: Waiting | None
+) -> Iterator[Json]:
     text = f"Quota reserved in ClusterQueue {queue}"
     yield _condition(Kind.QUOTA_RESERVED, True, Reason.QUOTA_RESERVED, text)
-    if job.admission is None:
+    if job.admission is None and waiting is not None:
+        yield records.condition(Kind.ADMITTED, False, waiting.reason, waiting.message)
+    elif job.admission is None:
         text = "Its admission checks are not all Ready"
         yield _condition(Kind.ADMITTED, False, Reason.UNSATISFIED_ADMISSION_CHECKS, text)
     else:

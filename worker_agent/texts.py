@@ -13,6 +13,9 @@ from federation.core.snapshot import Snapshot
 from federation.core.types import ClusterQueue, LocalQueue
 from federation.core.why import Explainer, standstill
 
+MARGIN_S = 5.0
+"""The manager is told a later time, so that it hears the answer before it gives up waiting."""
+
 
 class Waiting(NamedTuple):
     """Reason and message of QuotaReserved=False."""

@@ -79,4 +79,6 @@ def start_patch(job: WorkerJob, patch: Json, priority: int, at: str) -> Json:
         notes |= {Mirror.HELD.value: None, Mirror.HELD_AT.value: None}
     if job.deciding_until:
         notes[Mirror.DECIDING.value] = None
+    if job.waits_for:
+        notes[Mirror.WAITS_FOR.value] = None
     return patch

@@ -1,16 +1,16 @@
 """The Workload beside each Job on the worker, written after the decision, off its path.
 
 Of a local Job it is the record of what people and check controllers want, of evictions and clocks
-(docs/decisions/18); of a copy nothing is decided from it. A copy gets one when it has been there
-for some seconds, and no others come: what ends sooner is gone, with its copy, before anybody could
-look. For the same reason the end of a copy is written only when the manager has not removed it
-after a while.
+(docs/decisions/18); of a copy only what admission checks of this cluster say is read from it. A
+copy that waits for them gets one at once, any other when it has been there for some seconds, and no
+others come: what ends sooner is gone, with its copy, before anybody could look. For the same reason
+the end of a copy is written only when the manager has not removed it after a while.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -55,6 +55,8 @@ class Workloads:
         self._seen: dict[str, float] = {}
         self._newest = float("-inf")
         """When a copy was first looked at: each of them, and the last one."""
+        self.on_record: Callable[[str], None] = lambda uid: None
+        """Hears of every Workload that says something else, by the UID of its Job."""
         agent.state.on_change = self.mark
 
     def on_list(self, items: Sequence[Json], resource_version: str) -> None:
@@ -77,14 +79,15 @@ class Workloads:
             self._records[uid] = record
             if known is None or _decisive(known) != _decisive(record):
                 self._news(uid)
+                self.on_record(uid)
         elif known and known.uid == record.uid:
             del self._records[uid]
             self._news(uid)
 
     def _news(self, uid: str) -> None:
-        """A Workload says something else: of a local Job that is to be decided on."""
+        """A Workload says something else: of a Job that is to be decided on."""
         job = self._agent.jobs.get(uid)
-        if job is None or job.mirrored:
+        if job is None or (job.mirrored and not self._state.needed(job)):
             self.mark(uid)
         else:
             self._agent.state.touch(uid)
@@ -113,7 +116,8 @@ class Workloads:
         if record is None:
             if job.mirrored and job.finished:
                 return None  # it is kept for its logs only
-            if job.mirrored and (later := self._too_early(uid)) > 0:
+            waits = job.stage is Stage.RESERVED  # for check controllers, which look for a Workload
+            if job.mirrored and not waits and (later := self._too_early(uid)) > 0:
                 return later
             if job.finished and self._state.policies.retention.after_finished_s is not None:
                 return None  # it may have been kept long enough
@@ -146,7 +150,9 @@ class Workloads:
             body = {"spec": {"maximumExecutionTimeSeconds": limit}}  # its label has changed
             await self._patch(record, body, "")
             return 0.0
-        fields = status.changes(job, record, self._agent.waits.get(uid), self._checks(job), now)
+        checks, delayed = self._state.needed(job), self._state.delayed(job)
+        waiting = self._agent.waits.get(uid)
+        fields = status.changes(job, record, waiting, checks, now, delayed=delayed)
         if not fields:
             return await self._expire(job, record, now)
         if (later := self._not_yet(job, record, fields)) is not None:
@@ -167,9 +173,6 @@ class Workloads:
         else:
             self._state.write(job, self._state.api.delete)
         return None
-
-    def _checks(self, job: WorkerJob) -> tuple[str, ...]:
-        return () if job.mirrored else self._state.needed(job)
 
     def _not_yet(self, job: WorkerJob, record: Record, fields: Json) -> float | None:
         """After how many seconds to write something that is not worth a write of its own: the end

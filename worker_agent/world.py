@@ -44,6 +44,7 @@ def surroundings(state: State, nodes: Nodes, devices: Devices) -> tuple[World, d
         inactive=frozenset(inactive),
         fair_usage=state.policies.fair_usage,
         local_queues=catalog.local_queues,
+        delaying=state.checks.delaying(),
     )
     return world, inactive
 

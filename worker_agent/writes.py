@@ -15,6 +15,7 @@ import structlog
 
 from federation.api.life import moment
 from federation.api.names import Mirror, Pin
+from federation.core.dispatch import FOR_GOOD_S
 from federation.core.reasons import Reason
 from federation.edge.errors import (
     ApiError,
@@ -27,7 +28,7 @@ from federation.edge.errors import (
 from federation.edge.kind_objects import Whose, objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
-from federation.jobs import offer
+from federation.jobs import answers, offer
 from federation.jobs.eviction_note import Eviction, encode_eviction
 from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.registry import KINDS
@@ -41,6 +42,8 @@ URGENT_IN_FLIGHT = 64
 HOLD_S = 5.0
 """How long the API server may take when a copy has to be stopped: then it is asked again."""
 RETRY_S = 1.0
+LONGEST = 4096
+"""Characters of what others say that are kept: all annotations of an object share 256 KiB."""
 
 Write = Callable[[], Awaitable[None]]
 
@@ -141,10 +144,18 @@ class Jobs:
             return
         log.info("job.started", job=str(job.key), attempt=job.attempt, mirrored=job.mirrored)
 
-    async def refuse(self, job: WorkerJob, why: str) -> None:
-        """The final answer about a copy, or about a Job that cannot be started as admitted."""
-        notes = {Mirror.REFUSED.value: why, Mirror.DECIDING.value: None}
-        await self._annotate(job, notes if job.deciding_until else {Mirror.REFUSED.value: why})
+    async def refuse(self, job: WorkerJob, why: str, retry_after: float | None = None) -> None:
+        """The final answer about a copy, or about a Job that cannot be started as admitted: what a
+        copy had reserved is free with it. See Mirror.RETRY_AFTER.
+        """
+        notes: dict[str, str | None] = {Mirror.REFUSED.value: why[:LONGEST]}
+        if job.mirrored:
+            notes |= unreserved(job)
+        if job.deciding_until:
+            notes[Mirror.DECIDING.value] = None
+        if retry_after is not None:
+            notes |= answers.write_retry_after(retry_after)
+        await self._annotate(job, notes)
         log.info("job.refused", job=str(job.key), attempt=job.attempt, why=why)
 
     async def decide_later(self, job: WorkerJob, until: str) -> None:
@@ -162,6 +173,8 @@ class Jobs:
     async def evict(self, job: WorkerJob, eviction: Eviction) -> None:
         """Suspend a Job and note why, in one write."""
         notes: dict[str, str | None] = {Mirror.EVICTED.value: encode_eviction(eviction)}
+        if job.mirrored and (after := retry_after(eviction)) is not None:
+            notes |= answers.write_retry_after(after)
         if job.held:
             notes |= job.pauses.ends(moment(eviction.at) or 0.0)
         meta = {"uid": job.uid, "annotations": notes | unreserved(job)}
@@ -206,6 +219,10 @@ class Jobs:
         """Note what a Job holds that is not started before its admission checks are Ready."""
         await self._annotate(job, notes)
         log.info("job.reserved", job=str(job.key))
+
+    async def tell_wait(self, job: WorkerJob, what: str) -> None:
+        """What a copy waits for with its reservation is another thing now."""
+        await self._annotate(job, {Mirror.WAITS_FOR.value: what[:LONGEST]})
 
     async def unreserve(self, job: WorkerJob) -> None:
         """Give back what was reserved and not used."""
@@ -303,8 +320,21 @@ class Jobs:
 
 
 def unreserved(job: WorkerJob) -> dict[str, str | None]:
-    """The notes that take away what a Job reserved; none if it reserved nothing."""
+    """The notes that take away what a Job reserved; none if it reserved nothing. The priority of a
+    copy is the manager's.
+    """
     if job.reservation is None:
         return {}
-    kinds = (Mirror.RESERVATION, Mirror.RESERVED_AT, Mirror.PRIORITY, Pin.DEVICES)
+    own = Mirror.WAITS_FOR if job.mirrored else Mirror.PRIORITY
+    kinds = (Mirror.RESERVATION, Mirror.RESERVED_AT, own, Pin.DEVICES)
     return {kind.value: None for kind in kinds}
+
+
+def retry_after(eviction: Eviction) -> float | None:
+    """For how many seconds it is of no use to have a copy here again that is stopped so; None if
+    nothing is known of that.
+    """
+    if eviction.reason.startswith(Reason.DEACTIVATED):
+        return FOR_GOOD_S
+    at = eviction.requeue.at if eviction.requeue is not None else None
+    return None if at is None else max(0.0, at - (moment(eviction.at) or 0.0))

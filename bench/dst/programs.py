@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from bench.dst import checks
 from bench.dst.clock import HOST, Host, VirtualLoop
 from bench.dst.cluster import Cluster
 from bench.dst.workers import Workers, client_of
@@ -164,7 +165,9 @@ class AgentProgram(Program):
         guarded = self.tier is Tier.GUARD
         heartbeat = Heartbeat(lease, name, holder, file=file, guarded=guarded, clock=clock)
         binder = self.cluster.binder
-        rules = Settings(clock=self.loop.wall, boottime=clock, binder=binder)
+        rules = Settings(
+            clock=self.loop.wall, boottime=clock, binder=binder, checks_s=checks.WAIT_S
+        )
         await run_agent(client_of(links["local"], name), heartbeat, settings, rules)
 
 

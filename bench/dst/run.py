@@ -105,6 +105,7 @@ def _reached(world: World) -> Counter[str]:
         reached["held"] += cluster.held
         reached["resumed"] += cluster.resumed
     reached["runs"] = len(world.truth.runs)
+    reached["checks answered"] = sum(found.answered for found in world.checks)
     cards = world.truth.cards
     if cards.limits:
         reached["pods with cards"], reached["cards shared"] = cards.begun, cards.shared

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from bench.dst import cards, people
+from bench.dst import cards, checks, people
 from bench.dst.clock import EPOCH, Host, VirtualLoop
 from bench.dst.cluster import IDENTITY, Cluster
 from bench.dst.guard import Guard
@@ -93,13 +93,18 @@ class World:
             namespaces=("default", people.NAMESPACE, FEDQ_NAMESPACE),
         )
         asks = _asks(seed)
+        own = random.Random(f"checks-{seed}")
+        checked = shape is None and own.random() < checks.WITH_CHECKS
         self.shape = shape = shape or drawn(rng, asks)
         self.quotas, self.tier, self.timings = shape.quotas, shape.tier, shape.timings
         people.queues(self.home, self.quotas, shape)
         self.names = [f"w{n}" for n in range(len(shape.rooms))]
         self.clusters: dict[str, Cluster] = {}
+        self.checks: list[checks.CheckController] = []
         for name, room in zip(self.names, shape.rooms, strict=True):
             self._cluster(name, room, shape)
+            if checked and own.random() < checks.SOME:
+                self._checks(name, random.Random(own.getrandbits(64)))
         self.index = ShakyIndex(random.Random(rng.getrandbits(64)))
         self.managers = [self._manager(f"manager-{n}") for n in range(shape.managers)]
         self.agents = {name: self._agent(name) for name in self.names}
@@ -123,6 +128,11 @@ class World:
         secret = {"kubeconfig": base64.b64encode(b"x").decode()}
         self.home.create(SECRETS, {"metadata": meta, "data": secret})
         self.join(name)
+
+    def _checks(self, name: str, chance: random.Random) -> None:
+        fake = self.clusters[name].fake
+        found = checks.CheckController(name, fake, self.loop, chance, self.violate)
+        self.checks.append(found)
 
     def join(self, name: str) -> None:
         """Make the MultiKueueCluster."""

@@ -106,6 +106,12 @@ class Mirror(StrEnum):
     PRIORITY = "fedq.io/priority"
     REFUSED = "fedq.io/refused"
     DECIDING = "fedq.io/deciding"
+    WAITS_FOR = "fedq.io/waits-for"
+    """On a copy that has its quota and is not started, by the agent: the admission checks of its
+    cluster that it waits for, in words."""
+    RETRY_AFTER = "fedq.io/retry-after"
+    """Beside REFUSED or EVICTED: for how many seconds it is of no use to offer the job there again,
+    or `never`."""
     ADMISSION = "fedq.io/admission"
     RESERVATION = "fedq.io/reservation"
     """What a Job holds that waits for its admission checks; ADMISSION takes its place."""

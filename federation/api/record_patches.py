@@ -167,13 +167,16 @@ def admit_patch(
     names = {check.name for check in record.life.checks} | ({own_check} - {""})
     states = synced(record.life.checks, sorted(names), moment(now) or 0.0)
     states = with_own(states, own_check, CheckState.READY, said, now)
+    told: Json = {"heldBefore": held_s} if held_s else {}
+    if record.note and not record.move_to:  # what it waited for before is over
+        told["message"] = ""
     return status_patch(
         record,
         conditions=with_conditions(record.status, changes, now),
         admissionChecks=write_checks(record.status.get("admissionChecks") or (), states) or None,
         clusterName=cluster,
         nominatedClusterNames=None,
-        **({"fedq": {"heldBefore": held_s}} if held_s else {}),
+        **({"fedq": told} if told else {}),
     )
 
 

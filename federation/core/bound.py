@@ -27,6 +27,11 @@ from federation.core.stay import (
 ANSWER_S = 10.0
 """How long an offer may stay unanswered before it is withdrawn."""
 
+WAITS_THERE = "it has its quota on cluster"
+"""How it begins what is told of a job that waits for admission checks of its cluster."""
+NOTE_LENGTH = 2048
+"""What is told is compared with what was told, so it is short enough to be told whole."""
+
 LISTED_S = 60.0
 """A listing of a cluster that is well tells of an admitted copy long before that."""
 
@@ -121,7 +126,19 @@ def _suspended(
         return state, (do.SyncChecks(),)
     if copy.granted and checked(state, record):
         return _offer(state, record)  # what was offered first was the Workload
+    if (told := waiting_there(record, copy)) is not None:
+        return state, (do.SetNote(told),)
     return _await_answer(state, copy, now)
+
+
+def waiting_there(record: Record, copy: RemoteJob) -> str | None:
+    """What is to be told of what an offered job waits for on its cluster; None for nothing new. An
+    order that cannot be followed has the note for itself.
+    """
+    if record.move_to or not copy.waits_for:
+        return None
+    text = f"{WAITS_THERE} {copy.cluster} and waits there: {copy.waits_for}"[:NOTE_LENGTH]
+    return text if text != record.note else None
 
 
 def _give_up(state: JobState, local: LocalJob, record: Record, judged: Judgement) -> Plan:

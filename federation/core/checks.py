@@ -5,7 +5,7 @@ Source: the admission specification, sections 2.2 (required checks, reset) and 2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -116,6 +116,19 @@ def reset(states: Iterable[AdmissionCheckState], now: float) -> tuple[AdmissionC
         )
         for state in states
     )
+
+
+def delayed(queue: ClusterQueue, admission: Admission, by: Collection[str]) -> bool:
+    """Whether places in a topology are sought only when the checks are Ready: one that the
+    admission needs is among those that make nodes.
+    """
+    return bool(by) and not set(by).isdisjoint(required(queue, admission))
+
+
+def unready(states: Iterable[AdmissionCheckState]) -> str:
+    """The checks that are waited for, with what they say; '' if there are none."""
+    waits = [state for state in states if state.state is CheckState.PENDING]
+    return described(waits, CheckState.PENDING) if waits else ""
 
 
 def described(states: Iterable[AdmissionCheckState], state: CheckState) -> str:

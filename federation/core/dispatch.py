@@ -126,15 +126,23 @@ class NoCluster:
         )
 
 
+FOR_GOOD_S = 10 * 365 * 86400.0
+"""For how long a no is remembered that is meant for ever: a time, as what waits has one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A cluster's no to one workload, remembered until `until` (doubling with `count`)."""
+    """A cluster's no to one workload, remembered until `until` (doubling with `count`, or for as
+    long as the cluster says).
+    """
 
     cluster: str
     reason: str
     message: str
     count: int
     until: float
+    final: bool = False
+    """Whether it is meant for ever."""
 
 
 def choose(
@@ -176,7 +184,8 @@ def choose(
             continue
         refusal = refusals.get(name)
         if refusal is not None and refusal.until > now:
-            reasons[name] = f"refused: {refusal.message}"
+            how = "refused for good" if refusal.final else "refused"
+            reasons[name] = f"{how}: {refusal.message}"
             retry_at = refusal.until if retry_at is None else min(retry_at, refusal.until)
             continue
         fit = _fit(item, admission, clusters[name])

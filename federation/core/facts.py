@@ -207,6 +207,11 @@ class RemoteJob:
     refused: str = ""
     refused_reason: str = ""
     deciding_until: float = 0.0
+    waits_for: str = ""
+    """The admission checks of its cluster that it waits for with its quota; '' if it does not."""
+    retry_after: float | None = None
+    """For how many seconds after its refusal or eviction it is of no use to offer the job to that
+    cluster (FOR_GOOD: ever); None if that is not said."""
     evicted: Eviction | None = None
     ready: bool = False
     reclaimable: Mapping[str, int] = field(default_factory=dict)

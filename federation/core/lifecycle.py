@@ -12,7 +12,7 @@ from dataclasses import replace
 from federation.core import doubt, elastic, returning
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.dispatch import Refusal
+from federation.core.dispatch import FOR_GOOD_S, Refusal
 from federation.core.facts import (
     Eviction,
     JobState,
@@ -159,7 +159,7 @@ def _local_seen(state: JobState, local: LocalJob | None) -> JobState:
         return state
     moved = known and local and _queue_view(known) != _queue_view(local)
     state = replace(state, local=local, queued=state.queued and not moved)
-    return _note_running(state)
+    return _note_running(_asked_anew(state) if moved else state)
 
 
 def _pods_seen(state: JobState, attempt: int, text: str, now: float) -> JobState:
@@ -181,6 +181,8 @@ def _record_seen(state: JobState, record: Record | None, now: float) -> JobState
     if known and record and (record.version < known.version):
         return state
     state = replace(state, record=record)
+    if known and record and record.active and not known.active:
+        state = _asked_anew(state)
     if record is None or record.binding is None:
         if known and known.binding:  # it left a cluster: what belonged to that attempt is void
             state = replace(
@@ -210,7 +212,9 @@ def _remember(state: JobState, left: Record, record: Record | None, now: float) 
     if left.binding is None:
         return state
     if left.life.evicted == reason:
-        return _refuse(state, left.binding.cluster, reason, left.evicted_message, now)
+        copy = state.remotes.get(left.binding.cluster)
+        least = copy.retry_after if copy is not None and copy.attempt == left.attempt else None
+        return _refuse(state, left.binding.cluster, reason, left.evicted_message, now, least)
     reason = Reason.WITHDRAWN_FROM_WORKER_CLUSTER
     if record is not None and record.reason == reason:
         return _refuse(state, left.binding.cluster, reason, "it gave no answer", now)
@@ -243,7 +247,8 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
     state = replace(state, remotes={**state.remotes, remote.cluster: remote})
     void = remote.refused_reason == Reason.WITHDRAWN_FROM_WORKER_CLUSTER  # our own word
     if remote.refused and not void and not (known and known.refused):
-        state = _refuse(state, remote.cluster, remote.refused_reason, remote.refused, now)
+        why, least = remote.refused_reason, remote.retry_after
+        state = _refuse(state, remote.cluster, why, remote.refused, now, least)
     if remote.growth.refused and not (known and known.growth.refused):
         reason, _, message = remote.growth.refused.partition(": ")
         state = _refuse(state, remote.cluster, reason, message, now)
@@ -303,10 +308,25 @@ def _offer_refused(
     return replace(state, remotes={**state.remotes, cluster: nothing_there(bound, 0, message)})
 
 
-def _refuse(state: JobState, cluster: str, reason: str, message: str, now: float) -> JobState:
-    """Remember the no, each time for twice as long: 1 s, 2 s, … 5 min."""
+def _refuse(
+    state: JobState,
+    cluster: str,
+    reason: str,
+    message: str,
+    now: float,
+    least: float | None = None,
+) -> JobState:
+    """Remember the no, each time for twice as long: 1 s, 2 s, … 5 min; for `least` seconds where
+    the cluster says so.
+    """
     before = state.refusals.get(cluster)
     count = before.count + 1 if before else 1
-    until = now + min(REFUSAL_FIRST_S * 2 ** (count - 1), REFUSAL_MOST_S)
-    refusal = Refusal(cluster, reason, message, count, until)
+    until = now + max(min(REFUSAL_FIRST_S * 2 ** (count - 1), REFUSAL_MOST_S), least or 0.0)
+    refusal = Refusal(cluster, reason, message, count, until, final=least == FOR_GOOD_S)
     return replace(state, refusals={**state.refusals, cluster: refusal})
+
+
+def _asked_anew(state: JobState) -> JobState:
+    """Somebody wants the job to be tried again as it is now: what was refused for good is not."""
+    kept = {name: no for name, no in state.refusals.items() if not no.final}
+    return replace(state, refusals=kept) if len(kept) < len(state.refusals) else state

@@ -68,7 +68,8 @@ def never_fits(
     item: Pending, admission: Admission, cluster: ClusterView, refusal: Refusal | None
 ) -> bool:
     """Whether the cluster cannot take the workload even if nothing ran there."""
-    if (refusal is not None and refusal.reason in FOR_GOOD) or not cluster.serves(item):
+    refused = refusal is not None and (refusal.final or refusal.reason in FOR_GOOD)
+    if refused or not cluster.serves(item):
         return True
     queue_name = cluster.local_queues.get((item.namespace, item.local_queue))
     queue = cluster.queues.get(queue_name or "")

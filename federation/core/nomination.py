@@ -8,6 +8,7 @@ from functools import partial
 
 from federation.core import fair_preemption, preemption
 from federation.core.assignment import Assignment, Grade, Mode, Tried
+from federation.core.checks import delayed
 from federation.core.flavors import Market, assign
 from federation.core.making_room import Making, Plan, Sites
 from federation.core.partial import search
@@ -83,7 +84,8 @@ class _Nomination:
 
         def attempt(counts: Sequence[int] | None) -> Nominee:
             found = assign(item.pod_sets, market, counts=counts, tried=tried, pinned=pinned)
-            found = place(found, item.pod_sets, snapshot.topologies)
+            if not self.delayed(found):
+                found = place(found, item.pod_sets, snapshot.topologies)
             plan = self.plan(found) if found.mode is Mode.PREEMPT else Plan()
             return Nominee(item, node, found, plan)
 
@@ -95,6 +97,11 @@ class _Nomination:
             return found if _helps(found := attempt(counts)) else None
 
         return search(item.pod_sets, succeeds) or whole
+
+    def delayed(self, found: Assignment) -> bool:
+        """Whether its places are sought later, on nodes that are yet to be made."""
+        queue = self.snapshot.queues[self.node.name]
+        return delayed(queue, found.admission, self.snapshot.delaying)
 
     def simulate(self, fr: FlavorResource, amount: int) -> Grade:
         """Whether evicting somebody would give this quota."""
@@ -111,7 +118,7 @@ class _Nomination:
         """Whom to evict for all of an assignment."""
         item, snapshot = self.item, self.snapshot
         need = Need(item, self.node, assignment.preempting, assignment.usage)
-        if snapshot.topologies:
+        if snapshot.topologies and not self.delayed(assignment):
             places = partial(places_now, assignment, item.pod_sets, snapshot.topologies)
             need = replace(need, placed=places)
             found = _find_victims(snapshot, need)

@@ -6,14 +6,16 @@ quota need victims, unless they would find none on empty nodes either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from federation.core.assignment import Assignment, Lack, Mode
 from federation.core.flavors import groups
+from federation.core.pod_updates import Conflict, PodSetUpdate, merged
 from federation.core.reasons import Reason
 from federation.core.topology import FlavorTopology, TopologyFailure, assume, topology_of
 from federation.core.types import (
+    Admission,
     FlavorResource,
     PodSet,
     PodSetAssignment,
@@ -50,6 +52,42 @@ def places_now(assignment: Assignment, pod_sets: Sequence[PodSet], topologies: T
     """Whether all pods find places as things stand."""
     found = _search(assignment, pod_sets, topologies, empty=False)
     return not isinstance(found, TopologyFailure)
+
+
+def lacking(admission: Admission, topologies: Topologies) -> bool:
+    """Whether pods of an admission have yet to get places."""
+    return any(
+        pods.count and pods.topology is None and topology_of(pods, topologies) is not None
+        for pods in admission.pod_sets
+    )
+
+
+def place_later(
+    admission: Admission,
+    pod_sets: Sequence[PodSet],
+    topologies: Topologies,
+    updates: Iterable[PodSetUpdate] = (),
+) -> Admission | TopologyFailure:
+    """The second pass, when the admission checks are Ready: flavors stand, places are sought as
+    things are, where the `updates` of the checks let pods go.
+    """
+    updates = tuple(updates)
+    narrowed = [_updated(pods, updates) for pods in pod_sets]
+    assignment = Assignment(admission, Mode.FIT, 0, {})
+    found = _search(assignment, narrowed, topologies, empty=False)
+    if isinstance(found, TopologyFailure):
+        return found
+    return _with_places(assignment, found).admission
+
+
+def _updated(pods: PodSet, updates: Sequence[PodSetUpdate]) -> PodSet:
+    """A pod set as the updates make it; where they contradict each other, as it is."""
+    more = merged(pods.name, updates)
+    if isinstance(more, Conflict):
+        return pods
+    selector = {**dict(pods.node_selector), **more.node_selector}
+    tolerations = (*pods.tolerations, *more.tolerations)
+    return replace(pods, node_selector=tuple(sorted(selector.items())), tolerations=tolerations)
 
 
 def _arranged(assignment: Assignment, topologies: Topologies) -> list[PodSetAssignment]:

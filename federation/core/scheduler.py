@@ -92,6 +92,7 @@ class Scheduler:
             world.rules,
             world.topologies,
             self.snapshot.usages,
+            delaying=world.delaying,
         )
         self._charges.count_all(self.snapshot)
         self._sort_queues()

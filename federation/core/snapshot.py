@@ -42,6 +42,8 @@ class Snapshot:
     """UIDs of those whose leaving is assumed at the moment: they cannot leave once more."""
     away: set[str] = field(default_factory=set)
     """UIDs of all that were taken away to try something out, these and others."""
+    delaying: frozenset[str] = frozenset()
+    """Admission checks that make nodes: places are sought when they are Ready."""
     pools: dict[object, list[Holder]] | None = None
     """While nothing is charged between two searches for victims, their candidates are kept."""
 

@@ -27,6 +27,8 @@ class World:
     inactive: frozenset[str] = frozenset()
     fair_usage: FairUsage | None = None
     local_queues: Mapping[tuple[str, str], LocalQueue] = field(default_factory=dict)
+    delaying: frozenset[str] = frozenset()
+    """Admission checks that make nodes: places are sought when they are Ready."""
 
     def goes_by_usage(self, name: str) -> bool:
         """Whether the LocalQueues of a ClusterQueue take turns, by what they used."""
@@ -42,9 +44,11 @@ def changed_queues(before: World, after: World) -> set[str]:
         if before.flavors.get(name) != after.flavors.get(name)
     }
     everything = before.namespaces != after.namespaces or before.rules != after.rules
+    delaying = before.delaying ^ after.delaying
     changed = set((before.inactive ^ after.inactive) & after.queues.keys())
     for name, queue in after.queues.items():
         concerned = everything or not flavors.isdisjoint(queue.flavor_names)
+        concerned = concerned or not delaying.isdisjoint(queue.check_names)
         if concerned or before.queues.get(name) != queue:
             changed.add(name)
     return changed | _below_changed_cohorts(before, after)

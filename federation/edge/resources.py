@@ -89,6 +89,11 @@ WORKLOAD_PRIORITY_CLASSES = Resource(
 TOPOLOGIES = Resource(KUEUE_GROUP, KUEUE_VERSION, "topologies", namespaced=False)
 MULTIKUEUE_CLUSTERS = Resource(KUEUE_GROUP, KUEUE_VERSION, "multikueueclusters", namespaced=False)
 MULTIKUEUE_CONFIGS = Resource(KUEUE_GROUP, KUEUE_VERSION, "multikueueconfigs", namespaced=False)
+PROVISIONING_CONFIGS = Resource(
+    KUEUE_GROUP, KUEUE_VERSION, "provisioningrequestconfigs", namespaced=False
+)
+PROVISIONING_REQUESTS = Resource("autoscaling.x-k8s.io", "v1", "provisioningrequests")
+POD_TEMPLATES = Resource("", "v1", "podtemplates")
 CLUSTER_PROFILES = Resource("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles")
 
 WORKER_REPORTS = Resource(FEDQ_GROUP, FEDQ_VERSION, "workerreports", namespaced=False)

@@ -20,7 +20,7 @@ from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
 from federation.core.sizes import Size
 from federation.core.types import Admission, PodSet, PodSetAssignment, ResourceFlavor
-from federation.jobs import admissibility, elastic, scaling, template
+from federation.jobs import admissibility, answers, elastic, scaling, template
 from federation.jobs.admission_note import decode_admission, encode_admission, original
 from federation.jobs.device_pins import Template as Cards
 from federation.jobs.devices import canonical
@@ -212,6 +212,8 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         refused=message or refusal,
         refused_reason=reason,
         deciding_until=timestamp(annotations.get(Mirror.DECIDING.value)),
+        waits_for=answers.waits_for(annotations),
+        retry_after=answers.retry_after(annotations),
         evicted=_evicted(job),
         ready=pods_are_ready(job),
         reclaimable=reclaimable_pods(job) if status.get("succeeded") else {},

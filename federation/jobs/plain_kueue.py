@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from federation.api.disconnect import read_wishes
+from federation.api.life import read_check
 from federation.api.names import KUEUE_API, Annotation, ConditionType, Label, Mirror
 from federation.api.record import find, is_true
+from federation.core.checks import unready
 from federation.core.facts import Eviction, ObjectKey, RemoteJob
 from federation.core.failover import OnDisconnect
 from federation.core.reasons import Reason
@@ -102,12 +104,13 @@ def grantable(clone: Json) -> bool:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What Kueue says of a Workload that is not admitted: it is to wait for `wait_s` seconds (0: it
-    says nothing), or, with a `reason`, that it is not admitted now.
+    says nothing) for `checks`, or, with a `reason`, that it is not admitted now.
     """
 
     wait_s: float = 0.0
     reason: str = ""
     message: str = ""
+    checks: str = ""
 
 
 def answer(clone: Json) -> Answer:
@@ -124,7 +127,8 @@ def answer(clone: Json) -> Answer:
     if said is None or is_true(status, ConditionType.ADMITTED):
         return Answer()
     if said["status"] == "True":
-        return Answer(CHECKS_S)
+        states = map(read_check, status.get("admissionChecks") or ())
+        return Answer(CHECKS_S, checks=unready(states))
     message = str(said.get("message", ""))
     if "preemption" in message.lower():
         return Answer(PREEMPTS_S)
@@ -167,6 +171,7 @@ def remote_job(
         refused=said.message or said.reason,
         refused_reason=said.reason,
         deciding_until=waits_until if said.wait_s else 0.0,
+        waits_for=said.checks,
         epoch=mirrored_epoch(clone),
         policy=wishes.policy or OnDisconnect.STOP,
         rerun_after=wishes.rerun_after,

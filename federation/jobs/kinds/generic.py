@@ -21,7 +21,7 @@ from federation.core.failover import OnDisconnect
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
 from federation.core.types import Admission, PodSet, ResourceFlavor
-from federation.jobs import admissibility, template
+from federation.jobs import admissibility, answers, template
 from federation.jobs.admission_note import encode_admission
 from federation.jobs.batch_job import max_execution_seconds, time_problem, timestamp
 from federation.jobs.containers import PodDefaults
@@ -260,6 +260,8 @@ class GenericKind:
             refused=message or refusal,
             refused_reason=reason,
             deciding_until=timestamp(annotations.get(Mirror.DECIDING.value)),
+            waits_for=answers.waits_for(annotations),
+            retry_after=answers.retry_after(annotations),
             evicted=None if note is None else Eviction(note.reason, note.message),
             ready=self.ready(obj),
             reclaimable=self.reclaimable(obj, obj),

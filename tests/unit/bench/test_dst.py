@@ -23,6 +23,7 @@ from bench.dst.world import World, has_cards
 from federation.api import lease
 from federation.api.renewal import Told
 from federation.core import doubt, loss
+from federation.core.checks import CheckState
 from federation.core.devices.ledger.holding import Holding, State
 from federation.core.facts import JobState
 from federation.core.failover import FAST
@@ -242,3 +243,12 @@ def test_an_agent_that_forgets_seats_whose_pods_are_not_bound(
     whole = Holding.charge
     monkeypatch.setattr(Holding, "charge", charge)
     assert "are used" in first("cards", seeds=filter(has_cards, SEEDS))
+
+
+# Bugs of checks
+
+
+def test_an_agent_that_starts_what_it_has_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look at what the checks say."""
+    monkeypatch.setattr("worker_agent.reservations.standing", lambda *given: CheckState.READY)
+    assert "not Ready" in first("checks")

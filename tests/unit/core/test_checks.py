@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from federation.core.checks import (
     AdmissionCheckState,
     CheckState,
+    delayed,
     described,
     required,
     reset,
@@ -175,3 +176,17 @@ def test_checks_are_described_by_name_with_what_they_say() -> None:
     states = [said("b", RETRY), said("x", READY), said("a", RETRY, message="no room")]
     assert described(states, RETRY) == 'AdmissionChecks in Retry state: "a" (no room); "b"'
     assert described(states, READY) == 'AdmissionCheck in Ready state: "x"'
+
+
+@pytest.mark.parametrize(
+    ("by", "flavor", "later"),
+    [("", "f", False), ("p", "f", True), ("q", "f", False), ("q", "g", True), ("p q", "g", True)],
+)
+def test_places_come_later_where_a_needed_check_makes_nodes(
+    by: str, flavor: str, later: bool
+) -> None:
+    """`p` is for all flavors, `q` for g only."""
+    checks = (AdmissionCheck("p"), AdmissionCheck("q", frozenset({"g"})))
+    assigned = PodSetAssignment("main", 1, {"gpu": flavor}, {"gpu": 1})
+    queue = ClusterQueue("cq", checks=checks)
+    assert delayed(queue, Admission("cq", (assigned,)), by.split()) is later

@@ -117,6 +117,8 @@ def test_refusals_are_waited_out() -> None:
     assert result.retry_at == 120.0
     assert result.reasons["a"] == "refused: no room"
     assert cluster(pick(view("a"), view("b"), view("c", 1), refusals=refusals)) == "c"
+    final = {"a": replace(refusals["a"], final=True)}
+    assert why(pick(view("a"), refusals=final), "a") == "refused for good: no room"
     over = {"a": replace(refusals["a"], until=NOW)}
     assert cluster(pick(view("a"), refusals=over)) == "a"
 

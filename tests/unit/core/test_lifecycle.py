@@ -10,10 +10,11 @@ import pytest
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.backoff import RequeueState
-from federation.core.dispatch import Choice, Refusal
+from federation.core.dispatch import FOR_GOOD_S, Choice, Refusal
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.failover import Standing
 from federation.core.lifecycle import step, wake_at
+from federation.core.reasons import Reason
 from federation.core.stay import LifeRules
 from tests.unit.core.build import admission, behind, but, copy, local, record
 
@@ -467,6 +468,63 @@ def test_refusals_are_remembered_twice_as_long(count: int) -> None:
     assert without_versions(effects) == (do.RemoveRemote("a", "copy-a-1"),)
     again, _ = go(state, on.RemoteSeen(replace(no, version=32)))
     assert again.refusals == state.refusals, "one refusal is counted once"
+
+
+def test_what_it_waits_for_on_its_cluster_is_told() -> None:
+    """In the record, once for each text; an order that cannot be followed has the note first."""
+    state, effects = go(offered(deciding_until=NOW + 600, waits_for="check p"))
+    text = "it has its quota on cluster a and waits there: check p"
+    state, effects = go(state, on.Tick())
+    assert effects == (do.SetNote(text),)
+    told = record("a", 1, version=21, note=text)
+    state, effects = go(state, on.RecordSeen(told), on.Done())
+    assert effects == ()
+    assert wake_at(state) == NOW + 600
+    news = copy(version=31, deciding_until=NOW + 600, waits_for="check p (2 of 3)")
+    _, effects = go(state, on.RemoteSeen(news))
+    assert effects == (do.SetNote(f"{text} (2 of 3)"),)
+    moved = replace(told, version=22, move_to="nowhere", note="it cannot be moved to nowhere")
+    _, effects = go(replace(state, record=moved), on.RemoteSeen(news))
+    assert not any(
+        isinstance(effect, do.SetNote) and "check" in effect.message for effect in effects
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "until", "final"),
+    [(None, 1.0, False), (0.5, 1.0, False), (90.0, 90.0, False), (FOR_GOOD_S, FOR_GOOD_S, True)],
+)
+def test_a_cluster_says_when_to_ask_it_again(
+    after: float | None, until: float, final: bool
+) -> None:
+    """Be it with its no, or when it stops what runs; never sooner than after any other no."""
+    no = copy(version=31, refused="no", refused_reason="AdmissionCheck", retry_after=after)
+    state, _ = go(offered(), on.RemoteSeen(no))
+    refusal = state.refusals["a"]
+    assert (refusal.until, refusal.final) == (NOW + until, final)
+
+    stopped = copy(version=31, evicted=Eviction("AdmissionCheck", "m"), retry_after=after)
+    left = record("a", 1, evicted=Reason.EVICTED_ON_WORKER_CLUSTER)
+    state = known(local(), left, stopped)
+    state, _ = go(state, on.RecordSeen(record("", 1, version=21)))
+    refusal = state.refusals["a"]
+    assert (refusal.until, refusal.final) == (NOW + until, final)
+
+
+def test_what_is_refused_for_good_is_asked_again_on_request() -> None:
+    """Somebody deactivates the job and activates it again, or asks for other pods; a no for a while
+    stays.
+    """
+    final = Refusal("a", "AdmissionCheck", "m", 1, NOW + FOR_GOOD_S, final=True)
+    refusals = {"a": final, "b": Refusal("b", "r", "m", 1, NOW + 60)}
+    state = replace(known(local(), record()), refusals=refusals)
+    assert go(state, on.LocalSeen(local(version=11)))[0].refusals == refusals
+    moved, _ = go(state, on.LocalSeen(local(version=11, queue="other")))
+    assert moved.refusals.keys() == {"b"}
+    off, _ = go(state, on.RecordSeen(record(version=21, active=False)))
+    assert off.refusals == refusals
+    again, _ = go(off, on.Done(), on.RecordSeen(record(version=22)))
+    assert again.refusals.keys() == {"b"}
 
 
 def test_a_cluster_that_cannot_take_it() -> None:

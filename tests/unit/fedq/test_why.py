@@ -99,6 +99,26 @@ def test_admission_checks(fedq: Fedq, kube: FakeKube, mine: str, others: str, sa
     assert said in fedq("why", "a").stdout
 
 
+def test_checks_of_the_cluster(fedq: Fedq, kube: FakeKube) -> None:
+    """Which checks of which cluster, what they say, and who decides; an order that cannot be
+    followed is another thing.
+    """
+    give_queue(kube)
+    for name, told in (
+        ("a", 'it has its quota on cluster east and waits there: AdmissionCheck "prov" (soon)'),
+        ("b", "it cannot be moved to west: there is no such cluster"),
+    ):
+        fedq_status = {**RUNNING["fedq"], "message": told}
+        bound = {**RUNNING, "conditions": RUNNING["conditions"][:1], "fedq": fedq_status}
+        give_job(kube, name, workload=bound)
+    said = fedq("why", "a").stdout
+
+    assert "is offered to cluster east (attempt 2)" in said
+    assert 'waits there: AdmissionCheck "prov" (soon).' in said
+    assert "Their controllers on east decide" in said
+    assert "answers within 10 s" in fedq("why", "b").stdout
+
+
 def test_held_says_why(fedq: Fedq, kube: FakeKube) -> None:
     """What the manager wrote when it deactivated the job."""
     give_queue(kube)

@@ -144,6 +144,15 @@ def test_answers(name: str) -> None:
     assert facts.granted is (name == "admitted")
 
 
+def test_which_checks_it_waits_for() -> None:
+    """They are told as those of a cluster with an agent are."""
+    found = clone(RESERVED)
+    checks = [{"name": "p", "state": "Pending", "message": "soon"}, {"name": "r", "state": "Ready"}]
+    found["status"]["admissionChecks"] = checks
+    assert remote_job("k", found, None).waits_for == 'AdmissionCheck in Pending state: "p" (soon)'
+    assert not remote_job("k", clone(), None).waits_for
+
+
 GRANTED = {
     "admitted": (clone(RESERVED, ADMITTED), True),
     "not yet": (clone(RESERVED), False),

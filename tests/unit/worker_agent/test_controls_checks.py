@@ -11,7 +11,7 @@ from federation.core.types import FlavorResource
 from federation.edge.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS
 from tests.unit.manager.support import until
 from tests.unit.worker_agent.lives import Lived
-from tests.unit.worker_agent.support import custom, job, mirrored
+from tests.unit.worker_agent.support import custom, job
 
 GPU = FlavorResource("f", "gpu")
 
@@ -207,14 +207,6 @@ async def test_a_job_that_ran_past_its_checks_unseen() -> None:
         await until(lambda: not day.note_of("a", Mirror.RESERVATION), "given back")
         day.stopping("a", 0)
         await until(lambda: day.note_of("a", Mirror.RESERVATION), "reserved again")
-
-
-async def test_a_copy_needs_no_check() -> None:
-    """Its manager has seen to that."""
-    day = Lived(check="budget")
-    async with day.living():
-        day.add(mirrored("copy"))
-        await until(lambda: day.started("copy"))
 
 
 async def test_the_checks_of_a_manager_are_none_here() -> None:

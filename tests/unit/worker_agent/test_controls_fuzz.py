@@ -1,7 +1,8 @@
 """Random days on a worker with rules: switches, stopped queues, unready pods, checks, restarts.
 
-Whatever happens, nothing is held beyond the quota; and when all is switched on and all checks are
-Ready, every local Job runs in the end, and then nothing is charged.
+Whatever happens, nothing is held beyond the quota, and nothing, copies included, is started before
+its check is Ready; and when all is switched on and all checks are Ready, every local Job runs in
+the end, and then nothing is charged.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ class Ruled(Day):
         self.rng = random.Random(seed)
         self.worker = Lived(
             QUOTA,
-            check=self.rng.choice(["", "budget"]),
+            check=(check := self.rng.choice(["", "budget"])),
             pods_ready=RULES,
             spec={"preemption": {"withinClusterQueue": "LowerPriority"}},
         )
         for name, value in (("low", -5), ("high", 5)):
             self.worker.class_of(name, value)
+        self.checked = bool(check)
         self.names: list[str] = []
         self.problems: list[str] = []
         self.running: set[str] = set()
@@ -59,6 +61,19 @@ class Ruled(Day):
     def check(self) -> None:
         if (held := self.held()) > QUOTA:
             self.problems.append(f"{held} are held")
+        running = {b["metadata"]["uid"] for b in self.jobs() if not b["spec"]["suspend"]}
+        started, self.running = running - self.running, running
+        if self.checked and (early := started - self.ready()):
+            self.problems.append(f"{early} started before their checks were Ready")
+
+    def ready(self) -> set[str]:
+        """The UIDs of the Jobs, and copies, whose checks are."""
+        return {
+            workload["metadata"]["ownerReferences"][0]["uid"]
+            for workload in self.workloads()
+            for check in (workload.get("status") or {}).get("admissionChecks") or ()
+            if check["state"] == "Ready"
+        }
 
     def step(self) -> None:
         super().step()
