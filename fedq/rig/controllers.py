@@ -90,13 +90,23 @@ def run(rig: Rig, cluster: str, controller: Controller) -> None:
     manifests = binary_cache() / controller.group.folder / "config" / "default"
     objects = list(yaml.safe_load_all(rig.kubectl(cluster, "kustomize", str(manifests))))
     _apply(rig, cluster, [one for one in objects if one["kind"] in _BEFORE])
-    crds = [one for one in objects if one["kind"] == "CustomResourceDefinition"]
-    names = [f"crd/{one['metadata']['name']}" for one in crds]
-    rig.kubectl(cluster, "wait", "--for=condition=Established", *names, "--timeout=60s")
+    for crd in objects:
+        if crd["kind"] == "CustomResourceDefinition":
+            _served(rig, cluster, crd)
     address = _start(rig, cluster, controller)
     authority = Authority(rig.home / "pki").certificate_file.read_bytes()
     hooks = [one for one in objects if one["kind"] in _WEBHOOKS]
     _apply(rig, cluster, [reached_at(one, address, authority) for one in hooks])
+
+
+def _served(rig: Rig, cluster: str, crd: Json) -> None:
+    """Wait until a cluster serves a kind."""
+    # `kubectl wait` fails where no conditions are written yet; they come with the names.
+    named = f"jsonpath={{.status.acceptedNames.kind}}={crd['spec']['names']['kind']}"
+    for sign in (named, "condition=Established"):
+        rig.kubectl(
+            cluster, "wait", f"--for={sign}", f"crd/{crd['metadata']['name']}", "--timeout=60s"
+        )
 
 
 def reached_at(configuration: Json, address: str, authority: bytes) -> Json:
