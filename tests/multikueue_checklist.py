@@ -612,6 +612,7 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_I}kinds.py::test_a_group_of_pods_runs_on_one_worker",
             f"{_I}every_kind.py::test_every_kind_runs_on_one_worker",
             f"{_I}real_controllers.py::test_a_job_set_runs_on_a_worker_and_comes_back",
+            f"{_I}real_controllers.py::test_one_that_is_held_leaves_nothing_behind_and_runs_again",
         ),
         missing="with the controllers of other kinds than JobSet",
     ),

@@ -129,7 +129,8 @@ def _start(rig: Rig, cluster: str, controller: Controller) -> str:
     health, webhook = json.loads(ports.read_text())
     # Key and certificate are in one file, which Go reads as both.
     pair = Authority(rig.home / "pki").server(folder / "tls.crt", host)
-    (folder / "tls.key").write_bytes(pair.read_bytes())
+    if not (key := folder / "tls.key").exists():  # the program watches it
+        key.symlink_to(pair)
     config = folder / "config.yaml"
     config.write_text(
         yaml_text.dump(

@@ -6,6 +6,7 @@ Skipped where the controllers were not built: `fedq rig binaries --controllers` 
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -19,7 +20,6 @@ from federation.api.names import Label
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, PODS, WORKLOADS, Resource, resource_of
-from federation.jobs.kinds.registry import KINDS
 from fedq.rig import controllers
 from fedq.rig.controllers import JOBSET
 from fedq.rig.rig import Rig
@@ -32,7 +32,6 @@ from tests.integration.test_kinds import condition
 Json = dict[str, Any]
 WORKER = "worker-1"
 JOB_SETS = resource_of(row("JobSet"))
-JOBSET_KIND = KINDS["JobSet.v1alpha2.jobset.x-k8s.io"]
 LABEL = {"fedq.io/rig": "real"}
 OF_SET = "jobset.sigs.k8s.io/jobset-name"
 pytestmark = [pytest.mark.rig, pytest.mark.timeout(300)]
@@ -235,3 +234,33 @@ async def test_its_jobs_start_one_after_the_other(place: Place) -> None:
     ended = await place.workload(condition("Finished"))
     assert ended["status"]["fedq"]["attempt"] == 1
     assert not condition("Evicted")(ended)
+
+
+async def test_a_copy_that_is_preempted_has_stopped_when_it_queues_again(
+    real: Stack, place: Place
+) -> None:
+    """Its controller says Suspended, and counts no active Job, before its pods have ended."""
+    slow = {"fedq.io/stop-seconds": "8"}
+    await create(place.home, JOB_SETS, place.job_set(seconds=600, notes=slow))
+    await until(place.home, JOB_SETS, place.key, lambda o: counted(o, "ready") == 3)
+    of = {Label.PRIORITY_CLASS.value: "urgent"}
+    manager = real.rig.process("manager")
+    assert manager is not None
+
+    def says_it_is_gone(copy: Json) -> bool:
+        return condition("Suspended")(copy) and counted(copy, "active") == 0
+
+    os.kill(manager.pid, signal.SIGSTOP)
+    try:
+        await create(place.worker, JOB_SETS, place.job_set("urgent", seconds=1, labels=of))
+        await until(place.worker, JOB_SETS, place.key, says_it_is_gone)
+        assert len(await place.pods()) == 5
+    finally:
+        os.kill(manager.pid, signal.SIGCONT)
+    evicted = await place.workload(
+        lambda o: condition("Evicted")(o) and condition("QuotaReserved", "False")(o)
+    )
+    assert await place.pods() == []
+    assert evicted["status"]["fedq"]["attempt"] == 1
+    await place.home.delete(JOB_SETS, "train", place.name)
+    await gone(place.home, JOB_SETS, place.key)
