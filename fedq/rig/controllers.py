@@ -24,6 +24,7 @@ from fedq.rig.pki import Authority
 from fedq.rig.ports import allocate
 from fedq.rig.rig import Rig
 from fedq.rig.tools import JOBSET as JOBSET_GROUP
+from fedq.rig.tools import LWS as LWS_GROUP
 from fedq.rig.tools import Group, is_executable
 
 Json = dict[str, Any]
@@ -49,11 +50,13 @@ class Controller:
         group: its one program.
         module: Go module that has its manifests in `config/default`.
         configuration: apiVersion of its Configuration.
+        needs: controllers of Kubernetes itself that a rig has not, and this one builds on.
     """
 
     group: Group
     module: str
     configuration: str
+    needs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -67,7 +70,13 @@ class Controller:
 
 
 JOBSET = Controller(JOBSET_GROUP, "sigs.k8s.io/jobset", "config.jobset.x-k8s.io/v1alpha1")
-CONTROLLERS = (JOBSET,)
+LWS = Controller(
+    LWS_GROUP,
+    "sigs.k8s.io/lws",
+    "config.lws.x-k8s.io/v1alpha1",
+    ("statefulset-controller",),
+)
+CONTROLLERS = (JOBSET, LWS)
 
 
 def program(controller: Controller, tell: Progress = print) -> Path:
@@ -93,6 +102,8 @@ def run(rig: Rig, cluster: str, controller: Controller) -> None:
     for crd in objects:
         if crd["kind"] == "CustomResourceDefinition":
             _served(rig, cluster, crd)
+    if controller.needs:
+        _start_needed(rig, cluster, controller)
     address = _start(rig, cluster, controller)
     authority = Authority(rig.home / "pki").certificate_file.read_bytes()
     hooks = [one for one in objects if one["kind"] in _WEBHOOKS]
@@ -120,13 +131,34 @@ def reached_at(configuration: Json, address: str, authority: bytes) -> Json:
     return {**configuration, "webhooks": hooks}
 
 
+def _start_needed(rig: Rig, cluster: str, controller: Controller) -> None:
+    """A second controller manager of Kubernetes, for those that the rig's own does not run."""
+    tool, name = "kube-controller-manager", f"{controller.name}-needs"
+    folder = rig.data_dir(f"{name}-{cluster}")
+    argv = [
+        str(find_or_build([tool])[tool]),
+        f"--kubeconfig={rig.kubeconfig(cluster)}",
+        f"--controllers={','.join(controller.needs)}",
+        "--leader-elect=false",
+        f"--bind-address={rig.network.host(cluster)}",
+        f"--secure-port={_ports(folder)[0]}",
+        f"--cert-dir={folder}",
+    ]
+    rig.start_process(f"{name}/{cluster}", argv, {}, cluster=cluster)
+
+
+def _ports(folder: Path) -> list[int]:
+    """Two ports for what has that folder, chosen once."""
+    kept = folder / "ports.json"
+    if not kept.exists():
+        kept.write_text(json.dumps(allocate(2, folder)))
+    return list(json.loads(kept.read_text()))
+
+
 def _start(rig: Rig, cluster: str, controller: Controller) -> str:
     """Start the program; where its webhooks are served."""
     host, folder = rig.network.host(cluster), rig.data_dir(f"{controller.name}-{cluster}")
-    ports = folder / "ports.json"
-    if not ports.exists():
-        ports.write_text(json.dumps(allocate(2, folder)))
-    health, webhook = json.loads(ports.read_text())
+    health, webhook = _ports(folder)
     # Key and certificate are in one file, which Go reads as both.
     pair = Authority(rig.home / "pki").server(folder / "tls.crt", host)
     if not (key := folder / "tls.key").exists():  # the program watches it

@@ -68,8 +68,14 @@ JOBSET = Group(
     {"jobset": "sigs.k8s.io/jobset"},
     "-X sigs.k8s.io/jobset/pkg/version.GitVersion=v0.11.1",
 )
-"""The controller of a kind of jobs: only built where a test wants a real one."""
-GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, JOBSET)
+LWS = Group(
+    "lws",
+    "0.8.0",
+    {"lws": "sigs.k8s.io/lws/cmd"},
+    "-X sigs.k8s.io/lws/pkg/version.GitVersion=v0.8.0",
+)
+"""Like JobSet's the controller of a kind: only built where a test wants a real one."""
+GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, JOBSET, LWS)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""
 

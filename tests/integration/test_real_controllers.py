@@ -20,20 +20,22 @@ from federation.api.names import Label
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, PODS, WORKLOADS, Resource, resource_of
+from federation.jobs.kinds.registry import KINDS
 from fedq.rig import controllers
-from fedq.rig.controllers import JOBSET
 from fedq.rig.rig import Rig
 from fedq.stack import Stack
 from tests.integration.agents import priority_class
 from tests.integration.conftest import flavor, queue_objects
-from tests.integration.kind_objects import create, gone, job_set, row, until
-from tests.integration.test_kinds import condition
+from tests.integration.kind_objects import create, gone, job_set, row, template, until
+from tests.integration.test_kinds import condition, gates
 
 Json = dict[str, Any]
 WORKER = "worker-1"
 JOB_SETS = resource_of(row("JobSet"))
 LABEL = {"fedq.io/rig": "real"}
 OF_SET = "jobset.sigs.k8s.io/jobset-name"
+GROUPS = resource_of(KINDS["LeaderWorkerSet.v1.leaderworkerset.x-k8s.io"])
+OF_GROUPS = "leaderworkerset.sigs.k8s.io/name"
 pytestmark = [pytest.mark.rig, pytest.mark.timeout(300)]
 
 
@@ -50,7 +52,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.install()
         for cluster in found.clusters:
             stack.apply(cluster, [flavor(), priority_class("urgent", 100)])
-            controllers.run(found, cluster, JOBSET)
+            for controller in controllers.CONTROLLERS:
+                controllers.run(found, cluster, controller)
         found.kubectl(WORKER, "label", "nodes", "--all", "--overwrite", "fedq.io/rig=real")
         spec = {"nodeLabels": LABEL}
         stack.apply(WORKER, [flavor() | {"spec": spec}])
@@ -264,3 +267,57 @@ async def test_a_copy_that_is_preempted_has_stopped_when_it_queues_again(
     assert evicted["status"]["fedq"]["attempt"] == 1
     await place.home.delete(JOB_SETS, "train", place.name)
     await gone(place.home, JOB_SETS, place.key)
+
+
+def groups_of(name: str, team: str) -> Json:
+    """Two groups of a leader and two workers."""
+    pods = template()
+    pods["spec"]["restartPolicy"] = "Always"
+    each = {"size": 3, "leaderTemplate": pods, "workerTemplate": pods}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {
+            "name": name,
+            "namespace": team,
+            "labels": {Label.QUEUE_NAME.value: team},
+        },
+        "spec": {"replicas": 2, "leaderWorkerTemplate": each},
+    }
+
+
+async def test_a_leader_worker_set_runs_as_a_whole(place: Place) -> None:
+    """At home its leaders wait for a gate, on the worker all its pods run; held and deleted it
+    leaves none behind.
+    """
+    key = (place.name, "serve")
+
+    async def pods(client: KubeClient) -> list[Json]:
+        found = await client.list(PODS, place.name, label_selector=f"{OF_GROUPS}=serve")
+        return list(found.items)
+
+    def ready(obj: Json) -> bool:
+        return bool((obj.get("status") or {}).get("readyReplicas") == 2)
+
+    await create(place.home, GROUPS, groups_of("serve", place.name))
+    admitted = await place.workload(condition("Admitted"))
+    sets = {one["name"]: one["count"] for one in admitted["spec"]["podSets"]}
+    assert sets == {"leader": 2, "worker": 4}
+    await until(place.worker, GROUPS, key, ready)
+    running = await pods(place.worker)
+    assert len(running) == 6
+    assert all(LABEL.items() <= pod["spec"]["nodeSelector"].items() for pod in running)
+    await until(place.home, PODS, (place.name, ""), lambda pod: True)
+    at_home = await pods(place.home)
+    assert all(gates(pod) == ["kueue.x-k8s.io/admission"] for pod in at_home)
+    assert not any(pod["spec"].get("nodeName") for pod in at_home)
+
+    name = admitted["metadata"]["name"]
+    await place.home.patch(WORKLOADS, name, {"spec": {"active": False}}, place.name)
+    await place.workload(condition("QuotaReserved", "False"))
+    assert await pods(place.worker) == []
+    await place.home.patch(WORKLOADS, name, {"spec": {"active": True}}, place.name)
+    await until(place.worker, GROUPS, key, ready)
+    await place.home.delete(GROUPS, "serve", place.name)
+    await gone(place.worker, GROUPS, key)
+    assert await pods(place.worker) == []

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fedq.cli import app
 from fedq.rig import controllers, modules, tools
 from fedq.rig.build import GOTOOLS
-from fedq.rig.controllers import CONTROLLERS, JOBSET, is_built, reached_at
+from fedq.rig.controllers import CONTROLLERS, JOBSET, Controller, is_built, reached_at
 from fedq.rig.errors import RigError
 
 
@@ -36,8 +36,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return source
 
 
-def built(cache: Path) -> Path:
-    program = cache / JOBSET.group.folder / "jobset"
+def built(cache: Path, controller: Controller = JOBSET) -> Path:
+    program = cache / controller.group.folder / controller.name
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -87,12 +87,12 @@ def test_program_and_manifests_make_it_whole(cache: Path, module: Path) -> None:
 
 def test_the_command_prints_where_they_are(cache: Path, module: Path) -> None:
     """Only them: the control planes are another matter."""
-    program = built(cache)
+    programs = {one.name: str(built(cache, one)) for one in CONTROLLERS}
 
     found = CliRunner().invoke(app, ["rig", "binaries", "--controllers"])
 
     assert found.exit_code == 0, found.output
-    assert found.stdout.split() == ["jobset", str(program)]
+    assert dict(line.split() for line in found.stdout.splitlines()) == programs
 
 
 def test_a_module_that_cannot_be_had_is_told(
@@ -114,7 +114,7 @@ def test_a_module_that_cannot_be_had_is_told(
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS, ids=lambda one: one.name)
-def test_its_module_is_pinned_to_the_version(controller: controllers.Controller) -> None:
+def test_its_module_is_pinned_to_the_version(controller: Controller) -> None:
     """What is built is what the manifests are of, and the program is the tool of the module."""
     (package,) = controller.group.packages.values()
     text = (GOTOOLS / controller.name / "go.mod").read_text()
