@@ -11,7 +11,7 @@ from dataclasses import replace
 from federation.core import doubt, edits, elastic, loss, moving, pod_note, returning, transit
 from federation.core import effects as do
 from federation.core.execution import stood_still
-from federation.core.facts import BATCH_JOB, Eviction, JobState, LocalJob, Record, RemoteJob
+from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
 from federation.core.stay import (
     Judgement,
@@ -46,14 +46,9 @@ def remove(copy: RemoteJob) -> do.RemoveRemote:
 
 
 def has_pods(copy: RemoteJob) -> bool:
-    """Whether pods of a copy may run: one that was stopped, or is held, may have some that stop.
-
-    Only of a Job it is known when they have stopped. Controllers of other kinds say that one is
-    suspended when they have told its pods to end (JobSet's; decision 74).
-    """
+    """Whether pods of a copy may run: one that was stopped, or is held, may have some that stop."""
     stopping = copy.busy or copy.status.get("active") or copy.status.get("terminating")
-    told = copy.kind != BATCH_JOB and bool(copy.status)
-    return not copy.finished and (not copy.suspended or bool(stopping) or told)
+    return not copy.finished and (not copy.suspended or bool(stopping))
 
 
 def plan_bound(

@@ -31,8 +31,6 @@ ADMITTED = record("a", 1, admitted=True, admitted_at=NOW)
 RUNNING = copy(suspended=False, ready=True)
 UNREADY = copy(suspended=False)
 VICTIM = Eviction("Preempted", "for u2", "InClusterQueue")
-JOB_SET = "JobSet.v1alpha2.jobset.x-k8s.io"
-SAID = {"conditions": [{"type": "Suspended", "status": "True"}]}
 
 
 def known(
@@ -92,18 +90,6 @@ LEAVING: dict[str, tuple[JobState, Effects]] = {
     "told to leave: its copy stops": (
         known(STARTED, evicted(), RUNNING),
         (do.RemoveRemote("a", "copy-a-1", version=30, wait=True),),
-    ),
-    "told to leave: its copy never ran": (
-        known(STARTED, evicted(), copy(kind=JOB_SET)),
-        (do.RemoveRemote("a", "copy-a-1", version=30, wait=False),),
-    ),
-    "told to leave: its controller may say too early that it has stopped": (
-        known(STARTED, evicted(), copy(kind=JOB_SET, status=SAID)),
-        (do.RemoveRemote("a", "copy-a-1", version=30, wait=True),),
-    ),
-    "told to leave: a Job says when its pods have stopped": (
-        known(STARTED, evicted(), copy(status=SAID)),
-        (do.RemoveRemote("a", "copy-a-1", version=30, wait=False),),
     ),
     "its copy is stopping: the quota is held": (
         known(STARTED, evicted(), replace(RUNNING, terminating=True)),
