@@ -121,7 +121,10 @@ def apply(
             typer.echo(f"{cluster}: {line}")
 
 
-@app.command(epilog="Examples:  fedq rig binaries   |   fedq rig binaries --kind")
+@app.command(
+    epilog="Examples:  fedq rig binaries   |   fedq rig binaries --kind   |"
+    "   fedq rig binaries --controllers"
+)
 def binaries(
     kind: Annotated[bool, typer.Option("--kind", help="The program kind as well.")] = False,
     with_kueue: Annotated[

@@ -5,6 +5,8 @@ Skipped where the controllers were not built: `fedq rig binaries --controllers` 
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import uuid
@@ -15,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from federation.api.names import Label
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, PODS, WORKLOADS, Resource, resource_of
 from federation.jobs.kinds.registry import KINDS
+from fedq.cli import app
 from fedq.rig import controllers
 from fedq.rig.rig import Rig
 from fedq.stack import Stack
@@ -178,13 +182,27 @@ async def test_a_job_set_that_fails(place: Place) -> None:
     assert ended["status"]["fedq"]["attempt"] == 1
 
 
-async def test_one_that_is_held_leaves_nothing_behind_and_runs_again(place: Place) -> None:
-    """Its quota is free when its Jobs and pods are gone. Released it runs anew; deleted it goes."""
+async def events(stack: Stack, place: Place) -> list[Json]:
+    """What `fedq events` tells of the JobSet."""
+    config = str(stack.rig.kubeconfig(stack.rig.management))
+    args = ["events", "jobset/train", "-n", place.name, "--kubeconfig", config, "-o", "json"]
+    said = await asyncio.to_thread(CliRunner().invoke, app, args)
+    assert said.exit_code == 0, said.output
+    return list(json.loads(said.stdout))
+
+
+async def test_one_that_is_held_leaves_nothing_behind_and_runs_again(
+    real: Stack, place: Place
+) -> None:
+    """Its quota is free when its Jobs and pods are gone. Released it runs anew; deleted it goes.
+    Events of the pods that its Jobs make are found.
+    """
     notes = {"fedq.io/stop-seconds": "2"}
     await create(place.home, JOB_SETS, place.job_set(seconds=600, notes=notes))
     await until(place.home, JOB_SETS, place.key, lambda o: counted(o, "ready") == 3)
     held = await place.workload(condition("Admitted"))
     name = held["metadata"]["name"]
+    assert "Scheduled" in {event["reason"] for event in await events(real, place)}
 
     await place.home.patch(WORKLOADS, name, {"spec": {"active": False}}, place.name)
     await place.workload(condition("QuotaReserved", "False"))
