@@ -28,6 +28,8 @@ demo: $(READY) binaries ## Real control planes, Jobs, a live table. ARGS="--jobs
 test: lint ## Everything that CI checks.
 	@$(BIN)/fedq rig binaries --kind >&2
 	@$(BIN)/fedq rig binaries --kueue >&2 || echo "without Kueue: its tests are skipped" >&2
+	@$(BIN)/fedq rig binaries --controllers >&2 || echo "without controllers of other kinds:" \
+		"their tests are skipped" >&2
 	@$(BIN)/python -m pytest tests $(ARGS)
 
 lint: $(READY) ## Style, format, types, import contracts.

@@ -631,8 +631,11 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_I}dispatch.py::test_a_job_runs_on_a_worker_and_comes_back",
             f"{_I}kinds.py::test_a_group_of_pods_runs_on_one_worker",
             f"{_I}every_kind.py::test_every_kind_runs_on_one_worker",
+            f"{_I}real_controllers.py::test_a_job_set_runs_on_a_worker_and_comes_back",
+            f"{_I}real_controllers.py::test_one_that_is_held_leaves_nothing_behind_and_runs_again",
+            f"{_I}real_controllers.py::test_a_leader_worker_set_runs_as_a_whole",
         ),
-        missing="with the controllers of the other kinds",
+        missing="with the controllers of other kinds than Job, JobSet and LeaderWorkerSet",
     ),
     Item(
         115,

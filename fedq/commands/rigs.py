@@ -12,7 +12,7 @@ import typer
 from fedq.errors import CommandError
 from fedq.manifests import read_text
 from fedq.rig import cli as planes
-from fedq.rig import kueue
+from fedq.rig import controllers, kueue
 from fedq.rig.binaries import find_or_build
 from fedq.rig.errors import RigError
 from fedq.rig.rig import Rig
@@ -125,16 +125,25 @@ def apply(
             typer.echo(f"{cluster}: {line}")
 
 
-@app.command(epilog="Examples:  fedq rig binaries   |   fedq rig binaries --kind")
+@app.command(
+    epilog="Examples:  fedq rig binaries   |   fedq rig binaries --kind   |"
+    "   fedq rig binaries --controllers"
+)
 def binaries(
     kind: Annotated[bool, typer.Option("--kind", help="The program kind as well.")] = False,
     with_kueue: Annotated[
         bool, typer.Option("--kueue", help="Only Kueue's manager, for workers without an agent.")
     ] = False,
+    with_controllers: Annotated[
+        bool, typer.Option("--controllers", help="Only controllers of other kinds than Job.")
+    ] = False,
 ) -> None:
     """Find the programs of the control planes, or build what is missing; print their paths."""
+    for controller in controllers.CONTROLLERS if with_controllers else ():
+        typer.echo(f"{controller.name:<24} {controllers.program(controller, planes.tell)}")
     if with_kueue:
         typer.echo(f"{'kueue':<24} {kueue.program(planes.tell)}")
+    if with_kueue or with_controllers:
         return
     tools = [*LOCAL_TOOLS, *(["kind"] if kind else [])]
     for tool, path in find_or_build(tools, planes.tell).items():

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
-import subprocess
-import tempfile
 import urllib.request
 from functools import partial
 from pathlib import Path
@@ -20,14 +17,11 @@ from typing import Any
 import yaml
 
 from fedq.rig.binaries import Progress, find_or_build
-from fedq.rig.build import GOTOOLS
-from fedq.rig.errors import RigError
-from fedq.rig.files import locked
+from fedq.rig.modules import keep
 from fedq.rig.network import LOOPBACK
 from fedq.rig.paths import binary_cache
 from fedq.rig.ports import allocate
 from fedq.rig.rig import Rig
-from fedq.rig.toolchain import find_go, go_environment
 from fedq.rig.tools import KUEUE
 
 NAMESPACE = "kueue-system"
@@ -43,33 +37,8 @@ Json = dict[str, Any]
 def program(tell: Progress = print) -> Path:
     """Kueue's manager, built if it is not there yet, and its CRDs beside it. Raises RigError."""
     found = find_or_build(["kueue"], tell)["kueue"]
-    folder = binary_cache() / KUEUE.folder
-    with locked(folder / ".lock"):
-        if not (folder / "crds").is_dir():
-            _copy_crds(folder)
+    keep(KUEUE, "sigs.k8s.io/kueue", "config/components/crd/bases", "crds")
     return found
-
-
-def _copy_crds(folder: Path) -> None:
-    go = find_go()
-    command = [str(go.program), "mod", "download", "-json", f"sigs.k8s.io/kueue@v{KUEUE.version}"]
-    done = subprocess.run(
-        command,
-        cwd=GOTOOLS / KUEUE.name,
-        env=go_environment(go),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RigError("the CRDs of Kueue cannot be had", done.stderr.strip()[-500:])
-    module = Path(json.loads(done.stdout)["Dir"])
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".crds-") as work:
-        found = Path(work, "crds")
-        found.mkdir()
-        for file in (module / "config/components/crd/bases").glob("*.yaml"):
-            shutil.copyfile(file, found / file.name)
-        found.replace(folder / "crds")
 
 
 def crds() -> list[Json]:

@@ -62,7 +62,20 @@ KUEUE = Group(
     "-X sigs.k8s.io/kueue/pkg/version.GitVersion=v0.17.0",
 )
 """What some worker clusters run instead of our agent: only built where a test wants one."""
-GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE)
+JOBSET = Group(
+    "jobset",
+    "0.11.1",
+    {"jobset": "sigs.k8s.io/jobset"},
+    "-X sigs.k8s.io/jobset/pkg/version.GitVersion=v0.11.1",
+)
+LWS = Group(
+    "lws",
+    "0.8.0",
+    {"lws": "sigs.k8s.io/lws/cmd"},
+    "-X sigs.k8s.io/lws/pkg/version.GitVersion=v0.8.0",
+)
+"""Like JobSet's the controller of a kind: only built where a test wants a real one."""
+GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, JOBSET, LWS)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""
 

@@ -279,7 +279,7 @@ class GenericKind:
             live=annotations.get(Mirror.LIVE.value, ""),
             status=mapping(obj, ("status",)),
             kind=self.name,
-            busy=self._busy(obj),
+            busy=self._lingers(obj),
             ending=ended[1],
         )
 
@@ -325,6 +325,14 @@ class GenericKind:
             started=started,
             suspended=True,
         )
+
+    def _lingers(self, obj: Json) -> bool:
+        """Whether pods may be there, whatever it says: JobSet's controller, for one, says that it
+        is suspended before they have ended. What is stopped by deletion is not suspended again.
+        """
+        if self.deletes:
+            return self._busy(obj)
+        return bool(mapping(obj, ("status",))) and not self.finished(obj)
 
     def _busy(self, obj: Json) -> bool:
         """Whether pods of it may be there, by its status: until its controller says that they are

@@ -140,13 +140,15 @@ def test_any_start_is_undone_exactly(row: Row, data: st.DataObject) -> None:
 
 @each
 def test_what_it_says_of_itself(row: Row) -> None:
-    """Ready, ended with a reason, or stopped; before that, pods may be there."""
+    """Ready, ended with a reason, or stopped; before that, pods may be there. Its controller may
+    have said so too early: whoever removes its copy waits for the pods.
+    """
     kind, said = kind_of(row), STATUSES[row.kind]
     for ended in ("Complete", "Failed"):
         if ended in said:
             obj = sample(row, suspended=False, status=said[ended])
             remote = kind.remote_job("w", obj)
-            assert (remote.finished, remote.ready) == (ended, True)
+            assert (remote.finished, remote.ready, remote.busy) == (ended, True, False)
             assert kind.running(obj).active == 0
     assert ("Complete" in said) == bool(row.complete)
     if "ready" in said:
@@ -155,7 +157,8 @@ def test_what_it_says_of_itself(row: Row) -> None:
     assert kind.remote_job("w", stopping).busy
     assert not kind.running(stopping).gone
     stopped = sample(row, status=said["stopped"])
-    assert not kind.remote_job("w", stopped).busy
+    assert kind.remote_job("w", stopped).busy
+    assert not kind.remote_job("w", sample(row)).busy
     assert kind.running(stopped).gone
     assert kind.running(sample(row)).gone
     assert kind.finished(stopped) == ""

@@ -1,0 +1,124 @@
+"""Real controllers of other kinds: what is taken of their installations, and how it is changed."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from fedq.cli import app
+from fedq.rig import controllers, modules, tools
+from fedq.rig.build import GOTOOLS
+from fedq.rig.controllers import CONTROLLERS, JOBSET, Controller, is_built, reached_at
+from fedq.rig.errors import RigError
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and no program of these on PATH."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path / "cache" / "fedq" / "bin"
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module as Go keeps it: nothing in it can be written."""
+    source = tmp_path / "module"
+    (source / "config" / "default").mkdir(parents=True)
+    (source / "config" / "default" / "kustomization.yaml").write_text("resources: []\n")
+    for path in (*source.rglob("*"), source):
+        path.chmod(path.stat().st_mode & 0o555)
+    monkeypatch.setattr(modules, "_source", lambda group, name: source)
+    return source
+
+
+def built(cache: Path, controller: Controller = JOBSET) -> Path:
+    program = cache / controller.group.folder / controller.name
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_a_webhook_is_reached_by_address() -> None:
+    """Which objects it is asked about stays as its installation has it."""
+    service = {"name": "jobset-webhook-service", "namespace": "jobset-system", "path": "/mutate"}
+    rules = [{"operations": ["CREATE"], "resources": ["pods"]}]
+    hook = {"name": "mpod.kb.io", "rules": rules, "clientConfig": {"service": service}}
+    given = {"kind": "MutatingWebhookConfiguration", "webhooks": [hook]}
+
+    (found,) = reached_at(given, "127.0.0.1:9443", b"PEM")["webhooks"]
+
+    trusted = base64.b64encode(b"PEM").decode()
+    assert found["clientConfig"] == {"url": "https://127.0.0.1:9443/mutate", "caBundle": trusted}
+    assert found["rules"] == rules
+    assert hook["clientConfig"] == {"service": service}
+
+
+def test_it_acts_with_the_rights_of_its_account(tmp_path: Path) -> None:
+    """Not with those of the admin whose certificate it has."""
+    admin = tmp_path / "admin"
+    admin.write_text(yaml.safe_dump({"users": [{"name": "admin", "user": {"token": "t"}}]}))
+
+    (user,) = yaml.safe_load(controllers._as(JOBSET.account, admin))["users"]
+
+    assert user["user"]["as"] == "system:serviceaccount:jobset-system:jobset-controller-manager"
+
+
+def test_program_and_manifests_make_it_whole(cache: Path, module: Path) -> None:
+    """A program without its manifests is not enough to run it."""
+    assert not is_built(JOBSET)
+    program = built(cache)
+    assert not is_built(JOBSET)
+
+    assert controllers.program(JOBSET) == program
+
+    assert is_built(JOBSET)
+    kept = program.parent / "config" / "default" / "kustomization.yaml"
+    assert kept.read_text() == "resources: []\n"
+    kept.write_text("")  # what Go keeps read-only can be removed from here
+    assert controllers.program(JOBSET) == program
+    assert kept.read_text() == ""
+
+
+def test_the_command_prints_where_they_are(cache: Path, module: Path) -> None:
+    """Only them: the control planes are another matter."""
+    programs = {one.name: str(built(cache, one)) for one in CONTROLLERS}
+
+    found = CliRunner().invoke(app, ["rig", "binaries", "--controllers"])
+
+    assert found.exit_code == 0, found.output
+    assert dict(line.split() for line in found.stdout.splitlines()) == programs
+
+
+def test_a_module_that_cannot_be_had_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what Go says."""
+    go = tmp_path / "go"
+    go.write_text(
+        '#!/bin/sh\n[ "$1" = env ] && echo go1.26.6 && exit\necho no such module >&2\nexit 1\n'
+    )
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    with pytest.raises(RigError, match="the manifests of jobset cannot be had") as caught:
+        modules.keep(JOBSET.group, JOBSET.module, "config", "config")
+
+    assert caught.value.why == "no such module"
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS, ids=lambda one: one.name)
+def test_its_module_is_pinned_to_the_version(controller: Controller) -> None:
+    """What is built is what the manifests are of, and the program is the tool of the module."""
+    (package,) = controller.group.packages.values()
+    text = (GOTOOLS / controller.name / "go.mod").read_text()
+
+    assert f"tool {package}\n" in text
+    assert f"\t{controller.module} v{controller.group.version} " in text
+    assert controller.group in tools.GROUPS
