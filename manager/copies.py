@@ -11,7 +11,7 @@ from dataclasses import replace
 from federation.api.names import Label, Mirror, Option
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.facts import JobState, LocalJob, Record, RemoteJob
+from federation.core.facts import BATCH_JOB, JobState, LocalJob, Record, RemoteJob
 from federation.core.loss import standing_of
 from federation.core.stay import checked
 from federation.core.wishes import Disconnect
@@ -136,17 +136,21 @@ class Copies:
     ) -> None:
         """Give the copy fewer pods, or have its agent give it more, or not."""
         local, _ = facts(state)
-        job = await self.job_body(uid, local)
+        job, kind = await self.job_body(uid, local), self._controller.kinds[local.kind]
+        body: Json = {"metadata": {"annotations": dict(elastic.NOTHING_ASKED)}}
+        size: Json | None = None
         match effect:
             case do.Resize():
-                body = elastic.fewer_patch(job, effect.pods)
+                size = kind.resized(job, effect.pods)
+                if local.kind == BATCH_JOB:  # no lists are in the way
+                    body["spec"], size = kind.resize(job, size), None
             case do.AskForMore():
-                body = elastic.ask_patch(job, effect.pods)
+                body = elastic.ask_patch(kind.resized(job, effect.pods))
             case do.WithdrawGrowth(refused=str(why)) if why:
                 body = {"metadata": {"annotations": {Mirror.GROW_REFUSED.value: why}}}
-            case _:
-                body = {"metadata": {"annotations": dict(elastic.NOTHING_ASKED)}}
-        await self._change(uid, state, effect.cluster, effect.uid, body)
+        link, copy = self._link(state, effect.cluster), state.remotes[effect.cluster]
+        command = ChangeCopy(copy.key, effect.uid, body, copy.kind, uid, size)
+        self._take(uid, copy, await link.command(command))
 
     async def _change(
         self, uid: str, state: JobState, cluster: str, copy_uid: str, body: Json
