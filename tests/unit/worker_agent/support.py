@@ -23,8 +23,10 @@ from federation.edge.resources import (
     RESOURCE_FLAVORS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    resource_of,
 )
 from federation.jobs import batch_job
+from federation.jobs.kinds.kind import JobKind
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import stop, until
 from worker_agent.agent import Agent, Settings
@@ -113,6 +115,8 @@ class Worker:
         self.epoch = 1
         self.lease: Callable[[], Lease] = lambda: unlimited(self.epoch)
         self.settings = Settings(reactivation_s=0.01)
+        self.kinds: tuple[JobKind, ...] = ()
+        """Those that it serves beside batch/v1 Job."""
         self.agent: Agent = None  # type: ignore[assignment]
         self.workloads: Workloads = None  # type: ignore[assignment]
 
@@ -205,6 +209,10 @@ class Worker:
             Informer(client, WORKLOADS, self.workloads),
             Informer(
                 client, JOBS, agent.book, select=Select(label_selector=Label.QUEUE_NAME.value)
+            ),
+            *(
+                Informer(client, resource_of(kind), agent.book.of(kind), select=QUEUED)
+                for kind in self.kinds
             ),
         ]
         tasks = [asyncio.create_task(informer.run()) for informer in informers]
