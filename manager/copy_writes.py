@@ -156,6 +156,8 @@ class CopyWrites:
         try:
             stored = self._stored(command)
             body = {**command.body, "metadata": meta}
+            if command.added is not None and not await self._added(stored, command, command.added):
+                return Outcome(Result.ABSENT)
             if command.size is not None:
                 body = merged(body, await self._resized(stored, command, command.size))
             job = await stored.patch(key.name, body, key.namespace)
@@ -171,6 +173,14 @@ class CopyWrites:
         patch = elastic.resize_patch(self._kinds[command.kind], copy, size)
         patch["metadata"]["uid"] = command.uid
         return patch
+
+    async def _added(self, stored: Objects, command: ChangeCopy, pods: Json) -> bool:
+        """Whether the copy is there to get more pods, which wait for its agent. Raises NotFound."""
+        copy = await stored.get(command.key.name, command.key.namespace)
+        if copy["metadata"]["uid"] != command.uid or "deletionTimestamp" in copy["metadata"]:
+            return False
+        await stored.create(pods, command.key.namespace)
+        return True
 
     async def delete(self, command: DeleteCopy) -> Outcome:
         """The copy that has the UID, as it was seen if the command names a version."""

@@ -83,6 +83,8 @@ class ChangeCopy:
     kind: str = BATCH_JOB
     local_uid: str = ""
     size: Json | None = None
+    added: Json | None = None
+    """A bundle of pods to create beside those of the copy, of the same attempt."""
 
 
 Command = CreateCopy | DeleteCopy | AdoptCopy | ChangeCopy

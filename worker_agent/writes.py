@@ -230,6 +230,11 @@ class Jobs:
             return
         log.info("job.grown", job=str(job.key), pods=sum(job.grow_to.values()))
 
+    async def let_go(self, job: WorkerJob, patch: Json) -> None:
+        """Some pods of a job that runs start later than the others."""
+        await self._patch(job, patch)
+        log.info("job.replaced", job=str(job.key), pods=sorted(patch["spec"]["pods"]))
+
     async def cut(self, job: WorkerJob, patch: Json) -> None:
         """Have a copy run no more pods than are charged for it."""
         await self._patch(job, patch)

@@ -173,6 +173,10 @@ class BatchJob:
         """See JobKind."""
         return batch_job.start_problem(obj, admission, flavors, updates)
 
+    def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
+        """See JobKind. Its controller makes its pods."""
+        return None
+
     def restore_patch(self, obj: Json) -> Json | None:
         """See JobKind."""
         return batch_job.restore_patch(obj)

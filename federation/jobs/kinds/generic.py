@@ -411,6 +411,10 @@ class GenericKind(ElasticSets):
                 return f"pod set {given.name}: {text}"
         return ""
 
+    def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
+        """See JobKind. Its controller makes its pods."""
+        return None
+
     def restore_patch(self, obj: Json) -> Json | None:
         """See JobKind."""
         if Mirror.ADMISSION.value not in (obj["metadata"].get("annotations") or {}):

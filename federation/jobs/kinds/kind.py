@@ -195,6 +195,11 @@ class JobKind(Protocol):
     ) -> str:
         """Why it cannot be started as admitted; '' if it can."""
 
+    def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
+        """The merge patch that lets those of its pods go that came after its start, in the place of
+        others; None if there are none.
+        """
+
     def restore_patch(self, obj: Json) -> Json | None:
         """The merge patch that undoes what a start changed; None if there is nothing."""
 

@@ -11,8 +11,9 @@ from typing import Any
 from federation.api.names import KUEUE_API, Label, Mirror
 from federation.core.holding import Lease, unlimited
 from federation.core.types import Admission, PodSetAssignment
+from federation.edge.bundles import Bundles
 from federation.edge.catalog import Catalog
-from federation.edge.informer import Informer, Select
+from federation.edge.informer import Handler, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import (
@@ -103,6 +104,11 @@ def note(gpus: int = 1, queue: str = "cq") -> str:
     """The agent's own note of an admission."""
     assigned = PodSetAssignment("main", 1, {"gpu": "f"}, {"gpu": gpus})
     return batch_job.encode_admission(Admission(queue, (assigned,)))
+
+
+def _handler(agent: Agent, kind: JobKind) -> Handler:
+    handler = agent.book.of(kind)
+    return Bundles(handler) if kind.bundled else handler
 
 
 class Worker:
@@ -211,7 +217,7 @@ class Worker:
                 client, JOBS, agent.book, select=Select(label_selector=Label.QUEUE_NAME.value)
             ),
             *(
-                Informer(client, resource_of(kind), agent.book.of(kind), select=QUEUED)
+                Informer(client, resource_of(kind), _handler(agent, kind), select=QUEUED)
                 for kind in self.kinds
             ),
         ]
