@@ -29,6 +29,7 @@ from federation.core.lifecycle import step, wake_at
 from federation.core.policies import Policies
 from federation.core.reasons import Reason
 from federation.core.scheduler import Scheduler
+from federation.core.sizes import exceeds
 from federation.core.stay import LifeRules
 from federation.core.types import ClusterQueue, Holder
 from federation.edge.catalog import Catalog
@@ -242,7 +243,7 @@ class Controller:
         if not unsettled(before) or unsettled(after) or before.bound is None:
             return
         was, now = before.remote, after.remote
-        more = was and now and was.size and now.size and now.size.runs > was.size.runs
+        more = was and now and was.size and now.size and exceeds(now.size.runs, was.size.runs)
         version = now.version if more and now else 0
         self.on_grown(growth_uid(uid), before.bound.cluster, version)
 

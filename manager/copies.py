@@ -11,7 +11,7 @@ from dataclasses import replace
 from federation.api.names import Label, Mirror, Option
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.facts import JobState, LocalJob, Record, RemoteJob
+from federation.core.facts import BATCH_JOB, JobState, LocalJob, Record, RemoteJob
 from federation.core.loss import standing_of
 from federation.core.stay import checked
 from federation.core.wishes import Disconnect
@@ -19,7 +19,7 @@ from federation.edge.kind_objects import objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
 from federation.jobs import elastic
-from federation.jobs.kinds.pod_groups import without_class
+from federation.jobs.kinds.pod_groups import newcomers, without_class
 from federation.jobs.mirror import Identity
 from federation.jobs.offer import copy_of, start_problem
 from federation.jobs.plain_kueue import clone_of, job_of
@@ -53,7 +53,7 @@ class Copies:
         """Create the copy."""
         local, record = facts(state)
         link = self._link(state, offer.cluster)
-        body = await self._copy(uid, local, record, offer)
+        body = await self._copy(uid, local, record, offer, await self.job_body(uid, local))
         latest = self._controller.states.get(uid) or JobState()
         if not offer.void and not checked(latest, latest.record or record):
             raise Again("", AFTER_CONFLICT_S)  # a check has changed its mind meanwhile
@@ -72,8 +72,9 @@ class Copies:
             link.ledger.created(uid, outcome.remote.version)
             self._controller.feed(uid, on.RemoteSeen(outcome.remote))
 
-    async def _copy(self, uid: str, local: LocalJob, record: Record, offer: do.Offer) -> Json:
-        job = await self.job_body(uid, local)
+    async def _copy(
+        self, uid: str, local: LocalJob, record: Record, offer: do.Offer, job: Json
+    ) -> Json:
         bound = record.binding
         identity = Identity(
             origin=self._origin,
@@ -126,27 +127,37 @@ class Copies:
 
     async def push(self, uid: str, state: JobState, effect: do.PushLive) -> None:
         """Have the copy say what the job says now, as far as it follows while it runs."""
-        local, _ = facts(state)
-        job = await self.job_body(uid, local)
-        body = self._controller.kinds[local.kind].live_patch(job)
-        await self._change(uid, state, effect.cluster, effect.uid, body)
+        local, record = facts(state)
+        job, kind = await self.job_body(uid, local), self._controller.kinds[local.kind]
+        link, copy = self._link(state, effect.cluster), state.remotes[effect.cluster]
+        added: Json | None = None
+        if kind.bundled and (fresh := newcomers(job, copy.status.get("pods") or ())) is not None:
+            offer = do.Offer(effect.cluster, copy.attempt)
+            added = await self._copy(uid, local, record, offer, fresh)
+        body = kind.live_patch(job)
+        command = ChangeCopy(copy.key, effect.uid, body, copy.kind, uid, added=added)
+        self._take(uid, copy, await link.command(command))
 
     async def resize(
         self, uid: str, state: JobState, effect: do.Resize | do.AskForMore | do.WithdrawGrowth
     ) -> None:
         """Give the copy fewer pods, or have its agent give it more, or not."""
         local, _ = facts(state)
-        job = await self.job_body(uid, local)
+        job, kind = await self.job_body(uid, local), self._controller.kinds[local.kind]
+        body: Json = {"metadata": {"annotations": dict(elastic.NOTHING_ASKED)}}
+        size: Json | None = None
         match effect:
             case do.Resize():
-                body = elastic.fewer_patch(job, effect.pods)
+                size = kind.resized(job, effect.pods)
+                if local.kind == BATCH_JOB:  # no lists are in the way
+                    body["spec"], size = kind.resize(job, size), None
             case do.AskForMore():
-                body = elastic.ask_patch(job, effect.pods)
+                body = elastic.ask_patch(kind.resized(job, effect.pods))
             case do.WithdrawGrowth(refused=str(why)) if why:
                 body = {"metadata": {"annotations": {Mirror.GROW_REFUSED.value: why}}}
-            case _:
-                body = {"metadata": {"annotations": dict(elastic.NOTHING_ASKED)}}
-        await self._change(uid, state, effect.cluster, effect.uid, body)
+        link, copy = self._link(state, effect.cluster), state.remotes[effect.cluster]
+        command = ChangeCopy(copy.key, effect.uid, body, copy.kind, uid, size)
+        self._take(uid, copy, await link.command(command))
 
     async def _change(
         self, uid: str, state: JobState, cluster: str, copy_uid: str, body: Json

@@ -23,7 +23,9 @@ from federation.edge.kind_informers import served
 from federation.edge.kind_objects import Objects, Whose, objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
+from federation.jobs import elastic
 from federation.jobs.kinds.kind import JobKind, Kinds
+from federation.jobs.kinds.parts import merged
 from manager.protocol import (
     AdoptCopy,
     ChangeCopy,
@@ -153,10 +155,32 @@ class CopyWrites:
         key, meta = command.key, {**command.body.get("metadata", {}), "uid": command.uid}
         try:
             stored = self._stored(command)
-            job = await stored.patch(key.name, {**command.body, "metadata": meta}, key.namespace)
+            body = {**command.body, "metadata": meta}
+            if command.added is not None and not await self._added(stored, command, command.added):
+                return Outcome(Result.ABSENT)
+            if command.size is not None:
+                body = merged(body, await self._resized(stored, command, command.size))
+            job = await stored.patch(key.name, body, key.namespace)
         except (NotFound, Conflict, Invalid) as error:
             return await self._look(command, error)  # another one has the name, or it changed
         return Outcome(Result.OK, remote=self._copy(job))
+
+    async def _resized(self, stored: Objects, command: ChangeCopy, size: Json) -> Json:
+        """The patch of its numbers of pods, with the lists that they are in as these are now.
+        Raises NotFound.
+        """
+        copy = await stored.get(command.key.name, command.key.namespace)
+        patch = elastic.resize_patch(self._kinds[command.kind], copy, size)
+        patch["metadata"]["uid"] = command.uid
+        return patch
+
+    async def _added(self, stored: Objects, command: ChangeCopy, pods: Json) -> bool:
+        """Whether the copy is there to get more pods, which wait for its agent. Raises NotFound."""
+        copy = await stored.get(command.key.name, command.key.namespace)
+        if copy["metadata"]["uid"] != command.uid or "deletionTimestamp" in copy["metadata"]:
+            return False
+        await stored.create(pods, command.key.namespace)
+        return True
 
     async def delete(self, command: DeleteCopy) -> Outcome:
         """The copy that has the UID, as it was seen if the command names a version."""

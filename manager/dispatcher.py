@@ -26,6 +26,7 @@ from federation.core.facts import JobState
 from federation.core.queueing import IndexLost, IndexUnavailable
 from federation.core.reasons import Reason
 from federation.core.scheduler import Scheduler
+from federation.core.sizes import Growing
 from federation.core.why import preemption_message
 from manager.clusters import Clusters
 from manager.controller import Controller
@@ -225,8 +226,7 @@ class Dispatcher:
         uid = fit.item.job
         state = self._controller.states.get(uid) or JobState()
         link = self._clusters.links.get(choice.cluster)
-        (pods,) = fit.item.pod_sets
-        wanted = (pods.count, fit.item.priority)
+        wanted = Growing({pods.name: pods.count for pods in fit.item.pod_sets}, fit.item.priority)
         asked = state.grown is None and state.growing == wanted == desired(state)
         if link is None or not asked:
             self._controller.feed(uid, on.GrowthLost())

@@ -20,13 +20,14 @@ from federation.api import record as records
 from federation.api import record_patches as patches
 from federation.api.meta import wire_time
 from federation.api.names import Annotation, Order
-from federation.api.workload_spec import spec_changes, workload_class
+from federation.api.workload_spec import pod_sets, spec_changes, workload_class
 from federation.core import effects as do
 from federation.core import events as on
-from federation.core.elastic import growth_uid
+from federation.core.elastic import growth_uid, wanted
 from federation.core.facts import Binding, JobState, LocalJob, Record
 from federation.core.reasons import Reason
 from federation.core.returning import retakable
+from federation.core.sizes import Counts
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, Halted, NotFound
 from federation.edge.kind_objects import Objects, objects
 from federation.edge.kube import KubeClient
@@ -174,7 +175,7 @@ class EffectRunner:
         self._controller.scheduler.put(item, time.time())
         self._controller.on_quota()
 
-    def _enqueue_growth(self, uid: str, state: JobState, pods: int) -> None:
+    def _enqueue_growth(self, uid: str, state: JobState, pods: Counts) -> None:
         """They keep the age and the priority of the job."""
         local, record = facts(state)
         if record.admission is None:
@@ -206,13 +207,13 @@ class EffectRunner:
         await self._patch_workload(uid, record, body)
 
     async def _set_pod_counts(self, state: JobState) -> None:
+        """The templates stand: they are those of the pods that run."""
         local, record = facts(state)
-        await self._copies.job_body(local.uid, local)
-        wanted = self._manifest(local.uid, local, record.priority, None)
-        if "podSets" not in wanted:
-            raise Again("", AFTER_CONFLICT_S)
-        spec = {"podSets": wanted["podSets"]}
-        await self._patch_workload(local.uid, record, {"spec": spec})
+        name, namespace = record.key.name, record.key.namespace
+        found = await self._client.get(WORKLOADS, name, namespace)
+        counts = wanted(local)
+        sets = [{**pods, "count": counts[pods["name"]]} for pods in pod_sets(found["spec"])]
+        await self._patch_workload(local.uid, record, {"spec": {"podSets": sets}})
 
     def _take_out(self, uid: str) -> None:
         self._controller.scheduler.take_out(uid, time.time())

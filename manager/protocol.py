@@ -75,13 +75,18 @@ class AdoptCopy:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCopy:
-    """Merge `body` into a copy, if it still is the one with this UID."""
+    """Merge `body` into a copy, if it still is the one with this UID. `size` is what its kind says
+    of how many pods it is to have (`JobKind.resized`).
+    """
 
     key: ObjectKey
     uid: str
     body: Json
     kind: str = BATCH_JOB
     local_uid: str = ""
+    size: Json | None = None
+    added: Json | None = None
+    """A bundle of pods to create beside those of the copy, of the same attempt."""
 
 
 Command = CreateCopy | DeleteCopy | AdoptCopy | ChangeCopy

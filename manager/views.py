@@ -13,6 +13,7 @@ from federation.core.failover import DEFAULT, Timings
 from federation.core.placement_rules import PlacementRules, nearest_rules
 from federation.core.policies import Policies
 from federation.core.requests import charged, shrink
+from federation.core.sizes import Counts, missing
 from federation.core.types import Admission, ClusterQueue, Growth, Holder, LocalQueue, Pending
 from federation.core.wishes import Disconnect, Wishes, grace_problem, nearest
 from federation.core.world import World
@@ -70,15 +71,18 @@ class Views:
             kind="" if local.kind == BATCH_JOB else local.kind,
         )
 
-    def growth(self, uid: str, local: LocalJob, record: Record, more: int) -> Pending:
+    def growth(self, uid: str, local: LocalJob, record: Record, more: Counts) -> Pending:
         """So many pods that a job which runs is to have beside those that it has: where it is, in
         the flavors that it has, with its age.
         """
         bound, held = record.binding, record.admission
         assert bound is not None
         assert held is not None
-        (pods,), (given,) = local.pod_sets, held.pod_sets
-        flavors = {(pods.name, resource): name for resource, name in given.flavors.items()}
+        flavors = {
+            (given.name, resource): name
+            for given in held.pod_sets
+            for resource, name in given.flavors.items()
+        }
         return Pending(
             uid=elastic.growth_uid(uid),
             namespace=local.key.namespace,
@@ -87,7 +91,11 @@ class Views:
             cluster_queue=held.cluster_queue,
             priority=record.priority,
             created=local.created,
-            pod_sets=(replace(pods, count=more, topology=None),),
+            pod_sets=tuple(
+                replace(pods, count=more[pods.name], topology=None)
+                for pods in local.pod_sets
+                if pods.name in more
+            ),
             generation=max(local.version, record.version),
             preemptible=self.preemptible(local),
             growth=Growth(uid, bound.cluster, flavors),
@@ -126,7 +134,8 @@ class Views:
         if local is not None and state.reclaimable and not elastic.unsettled(state):
             sets = local.pod_sets
             if follows:  # they are counted from what the copy runs
-                sets = (replace(sets[0], count=elastic.given(record)),)
+                has = elastic.given(record)
+                sets = tuple(replace(pods, count=has[pods.name]) for pods in sets)
             used = charged(used, sets, state.reclaimable)
         # Without these rules nobody asks for the two: spare the changes.
         blocks, usage = self.policies.rules.block_admission, self.policies.fair_usage
@@ -192,9 +201,11 @@ def _still_there(held: Admission, state: JobState) -> Admission:
     have stopped. That a worker had no room for all of them frees nothing here.
     """
     copy = state.remote
-    if copy is None or copy.size is None or len(held.pod_sets) != 1:
+    if copy is None or copy.size is None:
         return held
-    (pods,) = held.pod_sets
-    if copy.size.asked >= pods.count or copy.size.there >= pods.count:
-        return held
-    return replace(held, pod_sets=(shrink(pods, copy.size.there),))
+    taken = missing(elastic.counts(held), copy.size.asked)
+    sets = (
+        shrink(pods, copy.size.there.get(pods.name, 0)) if pods.name in taken else pods
+        for pods in held.pod_sets
+    )
+    return replace(held, pod_sets=tuple(sets)) if taken else held

@@ -28,7 +28,7 @@ _K, _Q = "unit/jobs/kinds/test_", "unit/manager/test_automated_quotas.py::"
 
 ONE_OFFER = "a job is offered to one cluster at a time: there are no losers"
 NO_GATES = "the preemption plan is made once, for one cluster, so no gates are needed"
-RAY = "a RayCluster does not grow where it runs: more workers restart it; no autoscaling in it"
+AUTOSCALING = "Ray's in-tree autoscaling, which is refused (decision 68)"
 ONE_RECORD = "the Workload itself grows and shrinks; there is no second slice (decision 59)"
 
 CHECKLIST: tuple[Item, ...] = (
@@ -389,7 +389,20 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_A}growths.py::test_no_room",
         ),
     ),
-    Item(72, "elastic RayClusters", missing=RAY),
+    Item(
+        72,
+        "elastic RayClusters",
+        (
+            f"{_K}elastic_sets.py::test_bounds_go_with_the_number",
+            f"{_K}elastic_sets.py::test_what_cannot_be_read",
+            f"{_K}elastic_sets.py::test_a_copy_is_never_larger_than_what_was_given",
+            f"{_K}elastic_sets.py::test_a_copy_that_has_grown",
+            f"{_A}growths_of_sets.py::test_room_for_more",
+            f"{_A}growths_of_sets.py::test_all_or_nothing",
+        ),
+        ONE_RECORD,
+        AUTOSCALING,
+    ),
     Item(
         73,
         "kinds by configuration",
@@ -549,7 +562,17 @@ CHECKLIST: tuple[Item, ...] = (
         ),
         ONE_RECORD,
     ),
-    Item(100, "RayCluster is scaled", missing=RAY),
+    Item(
+        100,
+        "RayCluster is scaled",
+        (
+            f"{_I}elastic.py::test_worker_groups_of_a_ray_cluster",
+            f"{_M}elastic_ray.py::test_larger_waits_for_quota",
+            f"{_M}elastic_ray.py::test_smaller_frees_quota_at_once",
+        ),
+        ONE_RECORD,
+        AUTOSCALING,
+    ),
     Item(
         101, "a required topology", (f"{_I}agent_topology.py::test_required_and_what_others_leave",)
     ),

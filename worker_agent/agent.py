@@ -30,6 +30,7 @@ from worker_agent.displaced import Displaced
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.failures import placed
 from worker_agent.holds import Holds
+from worker_agent.latecomers import Latecomers
 from worker_agent.nodes import Nodes
 from worker_agent.repair import Repair
 from worker_agent.state import Settings, State
@@ -71,6 +72,7 @@ class Agent:
         self.on_decided: Callable[[], None] = lambda: None
         self.on_pods: Callable[[str], None] = lambda uid: None
         self._decisions = Decisions(self.state, self.devices)
+        self._latecomers = Latecomers(self.state)
         self._controls = Controls(self.state, self.devices)
         self._holds = Holds(self.state, self._look_for_losses)
         self._repair = Repair(self.state, self.nodes, self.devices)
@@ -238,6 +240,7 @@ class Agent:
             self._leave(uid, now)
             self._hold(job, job.holds, now)
             self._decisions.growths.look(job, now)
+            self._latecomers.look(job)
             self._controls.judge(job, now)
             return
         self._decisions.growths.forget(uid, now)

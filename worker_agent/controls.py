@@ -25,6 +25,7 @@ from federation.core.controls import (
 from federation.core.facts import Record
 from federation.core.policies import StopPolicy
 from federation.core.reasons import Reason, deactivated_due_to
+from federation.core.sizes import exceeds
 from federation.jobs.eviction_note import Eviction
 from worker_agent.checked_copies import CheckedCopies
 from worker_agent.devices import Devices
@@ -162,10 +163,11 @@ class Controls:
         """
         if job.stage is not Stage.RUNNING or job.admission is None or job.mirrored:
             return False
-        held = sum(pods.count for pods in job.admission.pod_sets)
-        if job.at_once <= held or job.uid in self._state.evicting:
+        held = {pods.name: pods.count for pods in job.admission.pod_sets}
+        if not exceeds(job.at_once, held) or job.uid in self._state.evicting:
             return False
-        text = f"It was admitted with {held} pods and its parallelism is {job.at_once} now"
+        runs = sum(job.at_once.values())
+        text = f"It was admitted with {sum(held.values())} pods and its spec makes {runs} now"
         self._state.evict(job.uid, Eviction(Reason.OUT_OF_SYNC.value, text, stamp(now)))
         return True
 

@@ -12,7 +12,7 @@ from federation.api.names import Label, Mirror, Option
 from federation.core.facts import BATCH_JOB, ObjectKey
 from federation.core.failover import OnDisconnect
 from federation.core.quantity import QuantityError
-from federation.core.sizes import NOT_ASKED
+from federation.core.sizes import NOT_ASKED, Counts
 from federation.core.types import Admission, PodSet
 from federation.core.wishes import Disconnect, nearest
 from federation.edge.resources import Json
@@ -26,7 +26,6 @@ from federation.jobs.kinds.registry import KINDS
 from federation.jobs.mirror import mirrored_attempt, mirrored_epoch, mirrored_priority
 from federation.jobs.pauses import Pauses, read_pauses
 from federation.jobs.pods import PodDefaults
-from federation.jobs.scaling import at_once
 from federation.jobs.template import grace_seconds
 
 
@@ -77,12 +76,13 @@ class WorkerJob:
     suspended: bool
     pod_sets: tuple[PodSet, ...] = ()
     reclaimable: Mapping[str, int] = field(default_factory=dict)
-    at_once: int = 0
-    """Pods that it runs at one time as its spec is now, which anybody may change."""
-    asks: int = 0
+    at_once: Counts = field(default_factory=dict)
+    """Pods that it runs at one time as its spec is now, which anybody may change, by pod set; none
+    of kinds whose numbers do not change."""
+    asks: Counts = field(default_factory=dict)
     """Pods that its spec asks for."""
-    grow_to: int = 0
-    """Of a copy: so many pods the manager wants it to have; 0 if it asks for no change."""
+    grow_to: Counts = field(default_factory=dict)
+    """Of a copy: so many pods the manager wants it to have; none if it asks for no change."""
     grow_refused: str = ""
     problem: str = ""
     mirrored: bool = False
@@ -209,7 +209,6 @@ def worker_job(job: Json, request: Asked | None = None, kinds: Kinds = KINDS) ->
     `request` is what it asks for, if that has been read.
     """
     meta, kind = job["metadata"], kinds.of(job)
-    spec, status = mapping(job, ("spec",)), mapping(job, ("status",))
     if kind.managed_elsewhere(job):
         return None
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
@@ -219,7 +218,7 @@ def worker_job(job: Json, request: Asked | None = None, kinds: Kinds = KINDS) ->
     said = read_wishes(job)
     disconnect = Disconnect() if said.problem else nearest([said])  # the safe one if in doubt
     request = request or asked(job, kinds=kinds)
-    growth = elastic.asked(job) if mirrored and kind.seats else NOT_ASKED
+    growth = elastic.asked(job, kind.sized) if mirrored else NOT_ASKED
     reserved = batch_job.timestamp(annotations.get(Mirror.RESERVED_AT.value)) or None
     admitted_at = batch_job.timestamp(annotations.get(Mirror.ADMITTED_AT.value)) or reserved
     return WorkerJob(
@@ -233,8 +232,8 @@ def worker_job(job: Json, request: Asked | None = None, kinds: Kinds = KINDS) ->
         suspended=kind.suspended(job),
         pod_sets=request.pod_sets,
         reclaimable=kind.reclaimable({"spec": request.counts}, job),
-        at_once=at_once(spec, status) if kind.seats else 0,
-        asks=sum(pods.count for pods in request.pod_sets),
+        at_once=kind.at_once(job),
+        asks={pods.name: pods.count for pods in request.pod_sets},
         grow_to=growth.pods,
         grow_refused=growth.refused,
         problem=request.problem,

@@ -7,15 +7,14 @@ the agent raises the number of pods of a copy, and only by a write that also not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
 from federation.core.cycle import Fit
-from federation.core.elastic import grown, growth_uid
+from federation.core.elastic import counts, grown, growth_uid, shrunk
 from federation.core.reasons import Reason
-from federation.core.requests import shrink
-from federation.core.types import Admission, Growth, Pending, PodSetAssignment
+from federation.core.sizes import exceeds, fewest, missing
+from federation.core.types import Admission, Growth, Pending
 from federation.jobs import elastic
 from worker_agent.copies import Copies
 from worker_agent.facts import Stage, WorkerJob
@@ -59,7 +58,7 @@ class Growths:
 
     def wanted(self, job: WorkerJob) -> bool:
         """Whether a copy is to have more pods than it runs, and has not been refused them."""
-        if job.grow_to <= job.asks or job.grow_refused or not job.mirrored:
+        if not exceeds(job.grow_to, job.asks) or job.grow_refused or not job.mirrored:
             return False
         stays = job.stage is Stage.RUNNING and not job.terminating
         return stays and job.uid not in self._state.evicting and self._state.may_start(job)
@@ -69,30 +68,43 @@ class Growths:
         if not job.mirrored or job.admission is None or job.terminating:
             return False
         running = job.stage is Stage.RUNNING and job.uid not in self._state.evicting
-        return running and job.at_once > _count(job.admission.pod_sets)
+        return running and exceeds(job.at_once, counts(job.admission))
 
     async def _cut(self, job: WorkerJob) -> None:
         """As many pods as its note says."""
         if self._overgrown(job) and job.admission is not None:
             body = self._state.book.bodies[job.uid]
-            patch = elastic.cut_patch(body, _count(job.admission.pod_sets))
+            less = fewest(job.at_once, counts(job.admission))
+            patch = elastic.cut_patch(self._state.kind_of(job), body, less)
             await self._state.api.cut(job, patch)
 
     def _problem(self, job: WorkerJob) -> str:
         """Why a copy cannot have more pods where it runs."""
-        given = job.admission.pod_sets if job.admission else ()
-        if len(given) != 1 or len(job.pod_sets) != 1:
-            return "only a job with one pod set can grow where it runs"
-        if job.pod_sets[0].cards is not None:
-            return "its pods ask for cards: more of them are seated only when it is started anew"
-        if given[0].topology is not None:
-            return "its pods have places in a topology: more get some only when it is started anew"
+        given = {pods.name: pods for pods in job.admission.pod_sets} if job.admission else {}
+        if given.keys() != job.grow_to.keys():
+            return "its pod sets are others than those that were admitted"
+        for pods in job.pod_sets:
+            if job.grow_to[pods.name] <= pods.count:
+                continue
+            if pods.cards is not None:
+                return (
+                    "its pods ask for cards: more of them are seated only when it is started anew"
+                )
+            if given[pods.name].topology is not None:
+                return (
+                    "its pods have places in a topology: more get some only when it is started anew"
+                )
         return job.problem
 
     def _pending(self, job: WorkerJob) -> Pending:
         assert job.admission is not None
-        (pods,), (given,) = job.pod_sets, job.admission.pod_sets
-        has = min(pods.count, given.count)  # its spec may ask for more than was charged
+        # Its spec may ask for more than was charged.
+        more = missing(job.grow_to, fewest(job.asks, counts(job.admission)))
+        flavors = {
+            (given.name, resource): flavor
+            for given in job.admission.pod_sets
+            for resource, flavor in given.flavors.items()
+        }
         return Pending(
             uid=growth_uid(job.uid),
             namespace=job.key.namespace,
@@ -101,10 +113,12 @@ class Growths:
             cluster_queue=job.admission.cluster_queue,
             priority=self._state.standings.priority(job)[0],
             created=job.created,
-            pod_sets=(replace(pods, count=job.grow_to - has),),
-            generation=job.grow_to,
+            pod_sets=tuple(
+                replace(pods, count=more[pods.name]) for pods in job.pod_sets if pods.name in more
+            ),
+            generation=sum(job.grow_to.values()),
             preemptible=job.preemptible,
-            growth=Growth(job.uid, "", {(pods.name, r): f for r, f in given.flavors.items()}),
+            growth=Growth(job.uid, "", flavors),
         )
 
     def admit(self, job: WorkerJob, fit: Fit) -> None:
@@ -115,18 +129,13 @@ class Growths:
     async def _grow(self, more: Admission, job: WorkerJob) -> None:
         if not self.wanted(job) or job.admission is None:
             return  # another answer is due: it is decided on again
-        (pods,) = more.pod_sets
-        charged = tuple(shrink(one, job.asks) for one in job.admission.pod_sets)
-        if _count(charged) + pods.count != job.grow_to:
+        held = grown(shrunk(job.admission, job.asks), more)
+        if counts(held) != job.grow_to:
             return
-        held = grown(replace(job.admission, pod_sets=charged), more)
-        patch = elastic.grown_patch(self._state.book.bodies[job.uid], held)
+        body = self._state.book.bodies[job.uid]
+        patch = elastic.grown_patch(self._state.kind_of(job), body, held)
         await self._state.api.grow(job, patch)
 
     def refuse(self, job: WorkerJob, why: Waiting) -> None:
         """The answer for this time; what runs goes on."""
         self._state.write(job, lambda job: self._state.api.refuse_growth(job, str(why)))
-
-
-def _count(pod_sets: Iterable[PodSetAssignment]) -> int:
-    return sum(pods.count for pods in pod_sets)

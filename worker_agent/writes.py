@@ -245,7 +245,12 @@ class Jobs:
         except (Forbidden, Invalid) as error:
             await self.refuse_growth(job, f"{Reason.FAILED_TO_START}: {error.message}")
             return
-        log.info("job.grown", job=str(job.key), pods=job.grow_to)
+        log.info("job.grown", job=str(job.key), pods=sum(job.grow_to.values()))
+
+    async def let_go(self, job: WorkerJob, patch: Json) -> None:
+        """Some pods of a job that runs start later than the others."""
+        await self._patch(job, patch)
+        log.info("job.replaced", job=str(job.key), pods=sorted(patch["spec"]["pods"]))
 
     async def cut(self, job: WorkerJob, patch: Json) -> None:
         """Have a copy run no more pods than are charged for it."""
@@ -255,7 +260,7 @@ class Jobs:
     async def refuse_growth(self, job: WorkerJob, why: str) -> None:
         """A copy gets no more pods for now."""
         await self._annotate(job, {Mirror.GROW_REFUSED.value: why})
-        log.info("job.not_grown", job=str(job.key), pods=job.grow_to, why=why)
+        log.info("job.not_grown", job=str(job.key), pods=sum(job.grow_to.values()), why=why)
 
     async def move(self, job: WorkerJob, note: str) -> None:
         """Some pods of a running Job go elsewhere."""

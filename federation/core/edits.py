@@ -12,6 +12,7 @@ from federation.core import elastic
 from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.loss import reached
 from federation.core.reasons import Reason
+from federation.core.sizes import exceeds, fewest
 
 
 def outgrown(
@@ -33,10 +34,11 @@ def _given(record: Record, copy: RemoteJob | None, name: str) -> int | None:
     if it was given fewer since. A copy whose worker had no room for all was not.
     """
     asked = record.counts.get(name)
-    admitted = [pods.count for pods in record.admission.pod_sets] if record.admission else []
-    if copy is not None and copy.size is not None and len(admitted) == 1:
-        return copy.size.asked if copy.size.asked < admitted[0] else asked
-    return asked
+    admitted = elastic.given(record).get(name)
+    if copy is None or copy.size is None or admitted is None:
+        return asked
+    wanted = copy.size.asked.get(name, admitted)
+    return wanted if wanted < admitted else asked
 
 
 def priority(state: JobState, record: Record) -> tuple[do.SetPriority, ...]:
@@ -58,7 +60,7 @@ def on_copy(
         effects.append(do.Prioritize(copy.cluster, copy.uid, record.priority))
     if local.live != copy.live and local.live:
         effects.append(do.PushLive(copy.cluster, copy.uid))
-    wanted = sum(pods.count for pods in local.pod_sets)
-    if copy.size is not None and local.pod_sets and wanted < copy.size.runs:
-        effects.append(do.Resize(copy.cluster, copy.uid, wanted))
+    runs, wanted = copy.size.runs if copy.size else {}, elastic.wanted(local)
+    if wanted.keys() == runs.keys() and exceeds(runs, wanted):
+        effects.append(do.Resize(copy.cluster, copy.uid, fewest(wanted, runs)))
     return tuple(effects)

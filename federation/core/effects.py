@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from federation.core.backoff import RequeueState
 from federation.core.reasons import Reason
+from federation.core.sizes import Counts
 from federation.core.types import Admission
 from federation.core.why import Explanation
 
@@ -112,11 +113,11 @@ class PushLive:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Have a copy run fewer pods: so many."""
+    """Have a copy run fewer pods: so many, by pod set."""
 
     cluster: str
     uid: str
-    pods: int
+    pods: Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class AskForMore:
 
     cluster: str
     uid: str
-    pods: int
+    pods: Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class WithdrawGrowth:
 class EnqueueGrowth:
     """Put so many pods, which a job is to have beside those that run, into the index."""
 
-    pods: int
+    pods: Counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.loss import reached
 from federation.core.reasons import Reason
 from federation.core.requests import shrink
-from federation.core.sizes import Growing
+from federation.core.sizes import Counts, Growing, exceeds, fewest, missing
 from federation.core.stay import earlier, other_checks
 from federation.core.types import Admission, PodSet, PodSetAssignment
 from federation.core.waiting import news_at
@@ -37,25 +37,31 @@ def applies(local: LocalJob, record: Record) -> bool:
     """Whether the number of pods of a bound job follows its edits without a restart."""
     if not (local.elastic and record.elastic):  # asked at every step of every job
         return False
-    given = record.admission
-    one = given is not None and len(given.pod_sets) == 1 and len(local.pod_sets) == 1
-    return one and record.binding is not None
+    if record.admission is None or record.binding is None:
+        return False
+    return given(record).keys() == wanted(local).keys()
 
 
-def wanted(local: LocalJob) -> int:
+def wanted(local: LocalJob) -> Counts:
     """The pods that an elastic job asks for."""
-    return local.pod_sets[0].count
+    return {pods.name: pods.count for pods in local.pod_sets}
 
 
-def given(record: Record) -> int:
+def given(record: Record) -> Counts:
     """The pods that it has quota for."""
-    return record.admission.pod_sets[0].count if record.admission else 0
+    return counts(record.admission) if record.admission else {}
+
+
+def counts(admission: Admission) -> Counts:
+    """The pods that were admitted."""
+    return {pods.name: pods.count for pods in admission.pod_sets}
 
 
 def grown(admission: Admission, more: Admission) -> Admission:
     """What is held with more pods, which are in the same flavors."""
-    pairs = zip(admission.pod_sets, more.pod_sets, strict=True)
-    return replace(admission, pod_sets=tuple(_sum(one, other) for one, other in pairs))
+    added = {pods.name: pods for pods in more.pod_sets}
+    sets = (_sum(one, added[one.name]) if one.name in added else one for one in admission.pod_sets)
+    return replace(admission, pod_sets=tuple(sets))
 
 
 def _sum(one: PodSetAssignment, more: PodSetAssignment) -> PodSetAssignment:
@@ -65,9 +71,10 @@ def _sum(one: PodSetAssignment, more: PodSetAssignment) -> PodSetAssignment:
     return replace(one, count=one.count + more.count, usage=usage, flavors=flavors)
 
 
-def shrunk(admission: Admission, count: int) -> Admission:
+def shrunk(admission: Admission, left: Counts) -> Admission:
     """What is held with fewer pods."""
-    return replace(admission, pod_sets=tuple(shrink(pods, count) for pods in admission.pod_sets))
+    sets = (shrink(pods, left.get(pods.name, 0)) for pods in admission.pod_sets)
+    return replace(admission, pod_sets=tuple(sets))
 
 
 def runs(state: JobState) -> RemoteJob | None:
@@ -81,21 +88,26 @@ def runs(state: JobState) -> RemoteJob | None:
     over = record.finished or local.terminating or bool(local.finished)
     if leaves or over or not record.admitted or record.move_to or copy.size is None:
         return None
+    if copy.size.runs.keys() != given(record).keys():  # its sets were edited there
+        return None
     return copy if reached(state, copy.cluster) else None
 
 
 def obstacle(state: JobState, local: LocalJob) -> str:
     """Why a job can have no more pods where it runs, however much quota there is; '' if it can."""
-    (pods,) = local.pod_sets
     if local.problem:
         return local.problem
-    if pods.cards is not None:
-        return "its pods ask for cards: more of them are seated only when it is started anew"
-    if others := _repriced(state, pods):
-        return (
-            f"its pods ask for other amounts ({', '.join(others)}) than those that run: they are"
-            " given only when it is started anew"
-        )
+    has = given(state.record) if state.record else {}
+    for pods in local.pod_sets:
+        if pods.count <= has.get(pods.name, 0):
+            continue
+        if pods.cards is not None:
+            return "its pods ask for cards: more of them are seated only when it is started anew"
+        if others := _repriced(state, pods):
+            return (
+                f"its pods ask for other amounts ({', '.join(others)}) than those that run: they"
+                " are given only when it is started anew"
+            )
     if checks := other_checks(state):
         return f"admission checks decide on whole workloads only ({', '.join(checks)})"
     return ""
@@ -105,9 +117,8 @@ def _repriced(state: JobState, pods: PodSet) -> list[str]:
     """The resources of which a pod asks for more or less now than when it was admitted: defaults
     and rules may have been changed. All pods of a set have one price.
     """
-    if state.record is None or state.record.admission is None:
-        return []
-    given = state.record.admission.pod_sets[0]
+    sets = state.record.admission.pod_sets if state.record and state.record.admission else ()
+    given = next(found for found in sets if found.name == pods.name)
     asked = {"pods": 1, **pods.requests}
     return [
         name
@@ -125,8 +136,9 @@ def desired(state: JobState) -> Growing | None:
     local, record, copy = state.local, state.record, runs(state)
     if local is None or record is None or copy is None or copy.size is None:
         return None
-    more = wanted(local) - given(record)
-    if more <= 0 or copy.size.runs != given(record) or copy.growth.open:
+    asks, has = wanted(local), given(record)
+    more = missing(asks, has)
+    if not more or exceeds(has, asks) or copy.size.runs != has or copy.growth.open:
         return None
     return None if obstacle(state, local) else Growing(more, record.priority)
 
@@ -143,7 +155,8 @@ def unsettled(state: JobState) -> bool:
     if state.local is None or state.record is None or not applies(state.local, state.record):
         return False
     copy = state.remote
-    more = copy is not None and copy.size is not None and given(state.record) > copy.size.runs
+    size = copy.size if copy is not None else None
+    more = size is not None and exceeds(given(state.record), size.runs)
     return more or state.grown is not None
 
 
@@ -160,17 +173,16 @@ def plan(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
     if copy is None or copy.size is None or record.admission is None:
         return state, ()
     asks, has, running = wanted(local), given(record), copy.size.runs
-    name = local.pod_sets[0].name
-    if record.counts.get(name) != asks:
+    if record.counts != asks:
         return state, (do.SetPodCounts(),)
-    if running > has:  # somebody gave the copy more
-        return state, (do.Resize(copy.cluster, copy.uid, min(asks, has)),)
-    fewer = running if copy.growth.refused else asks
-    if fewer < has and copy.growth.pods > fewer and not copy.growth.refused:
+    if exceeds(running, has):  # somebody gave the copy more
+        return state, (do.Resize(copy.cluster, copy.uid, fewest(asks, has, running)),)
+    fewer = fewest(has, running if copy.growth.refused else asks)
+    if fewer != has and exceeds(copy.growth.pods, fewer) and not copy.growth.refused:
         return state, (do.WithdrawGrowth(copy.cluster, copy.uid),)  # before its quota goes
-    if fewer < has:
+    if fewer != has:
         return state, (do.Regrant(shrunk(record.admission, fewer)),)
-    if running < has:
+    if exceeds(has, running):
         if copy.growth.pods != has:
             return replace(state, growth_due=None), (do.AskForMore(copy.cluster, copy.uid, has),)
         return _await_answer(state, copy, now)
@@ -190,6 +202,15 @@ def _await_answer(state: JobState, copy: RemoteJob, now: float) -> Plan:
     return replace(state, growth_due=None), (do.WithdrawGrowth(copy.cluster, copy.uid, text),)
 
 
+def _lacking(has: Counts, asks: Counts) -> str:
+    """For people: the sets of which it has fewer, where there are several."""
+    text = f"It runs {sum(has.values())} pods and asks for {sum(asks.values())}"
+    if len(asks) == 1:
+        return text
+    sets = (f"{name}: {has.get(name, 0)} of {asks[name]}" for name in missing(asks, has))
+    return f"{text} ({', '.join(sets)})"
+
+
 def _more(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
     """What was given runs. Whether the job waits for more, and why it has not got it."""
     assert record.admission is not None
@@ -205,8 +226,7 @@ def _more(state: JobState, local: LocalJob, record: Record, now: float) -> Plan:
         waits = replace(state, growing=want, growth_waits=NOTHING_WAITS)
         return waits, (do.EnqueueGrowth(want.pods),)
     if said[0]:
-        has, asks = given(record), wanted(local)
-        said = (said[0], f"It runs {has} pods and asks for {asks}: {said[1]}")
+        said = (said[0], f"{_lacking(given(record), wanted(local))}: {said[1]}")
     at = news_at(said, record.scaling, state.waits_written)
     if at is None or now < at:
         return replace(state, due=earlier(state.due, at)), ()

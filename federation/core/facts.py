@@ -17,7 +17,7 @@ from federation.core.dispatchers import NOT_NOMINATED, Nomination
 from federation.core.failover import OnDisconnect, Standing
 from federation.core.policies import StopPolicy
 from federation.core.reasons import Reason
-from federation.core.sizes import NOT_ASKED, Asked, Growing, Size
+from federation.core.sizes import NOT_ASKED, Asked, Counts, Growing, Size
 from federation.core.types import Admission, ClusterQueue, PodSet
 from federation.core.why import Explanation
 from federation.core.wishes import NO_WISHES, Wishes
@@ -367,7 +367,7 @@ class JobState:
         return copy.reclaimable if copy is not None else {}
 
     @property
-    def there(self) -> int | None:
+    def there(self) -> Counts | None:
         """How many pods its copy has or may yet make, if its kind tells."""
         copy = self.remote
         return copy.size.there if copy is not None and copy.size is not None else None

@@ -25,7 +25,7 @@ from federation.core.facts import (
 from federation.core.failover import Standing
 from federation.core.plan import plan
 from federation.core.reasons import Reason
-from federation.core.sizes import Growing
+from federation.core.sizes import NO_PODS, Growing
 from federation.core.stay import LifeRules
 
 REFUSAL_FIRST_S = 1.0
@@ -149,7 +149,7 @@ def _failed(state: JobState, retry_at: float) -> JobState:
     state = replace(state, busy=False, failures=failures, retry_at=retry_at)
     growing = state.growing
     if growing is not None and state.grown is None:
-        growing = Growing(0, 0)  # put again, or taken out
+        growing = Growing(NO_PODS, 0)  # put again, or taken out
     return replace(state, queued=False, shown=None, growing=growing)
 
 

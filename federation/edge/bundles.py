@@ -7,7 +7,16 @@ from collections.abc import Awaitable, Iterable, Sequence
 from federation.api.names import Mirror
 from federation.edge.informer import Handler
 from federation.edge.resources import Json
-from federation.jobs.kinds.pod_groups import bundle, copied, group_of, members, own_job
+from federation.jobs.kinds.pod_groups import (
+    bundle,
+    copied,
+    group_of,
+    head_of,
+    members,
+    own_job,
+    settled,
+    succeeded,
+)
 
 Key = tuple[str, str]
 
@@ -103,12 +112,12 @@ class Bundles:
             whole = total and len(there) >= total and grown
             if not (whole or self._partial):
                 return None
-            chosen = members(there)
-            self._heads[key] = min(chosen, key=lambda pod: str(pod["metadata"]["name"]))
+            self._heads[key] = head_of(members(there))
         head, known = self._heads[key], self._members.get(key, set())
         kept = [pod for pod in there if pod["metadata"]["uid"] in known]
         if grown and len(kept) < max(1, group_of(head).total):
             kept = members(there, head)
+        kept = settled(succeeded(kept, there, head), head)
         self._members[key], self._seen[key] = _uids(kept), _uids(there)
         return bundle(kept, head=head)
 

@@ -19,7 +19,14 @@ from federation.edge.informer import Calls
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json, resource_of
 from federation.jobs.kinds.kind import JobKind
-from federation.jobs.kinds.pod_groups import bundle, copied, group_of, members, own_job
+from federation.jobs.kinds.pod_groups import (
+    bundle,
+    copied,
+    group_of,
+    members,
+    own_job,
+    settled,
+)
 
 
 class Whose(NamedTuple):
@@ -179,7 +186,8 @@ class Groups(Objects):
                 own = {key: meta[key] for key in ("uid", "resourceVersion")}
                 pod = await super().put_status(meta["name"], own, wanted, namespace)
             made.append(pod)
-        return bundle(made, head=_head(made, name))
+        head = _head(made, name)
+        return bundle(settled(made, head), head=head)
 
     async def delete(self, name: str, namespace: str, **preconditions: Any) -> Json:
         """See Objects. The head goes when the others are gone, those in excess as well: it stands

@@ -185,7 +185,7 @@ def remote_manifest(
         given = _admitted(admission, job)
         spec.update(scaling.scaled(job, given, 0))
         if is_elastic(job) and given < scaling.pod_count(spec):  # it was edited since
-            spec.update(elastic.resized(job, given))
+            spec.update(elastic.resized(job, {DEFAULT_POD_SET: given}))
     without_controller_labels(spec["template"])
     return {
         "apiVersion": API_VERSION,
@@ -229,7 +229,7 @@ def remote_job(cluster: str, job: Json, *, gone: bool = False) -> RemoteJob:
         breaks=read_epoch(annotations.get(Mirror.BREAKS.value, "")),
         priority=mirrored_priority(job),
         size=_size(job),
-        growth=elastic.asked(job),
+        growth=elastic.asked(job, elastic.sized),
         status=status,
     )
 
@@ -245,7 +245,8 @@ def _size(job: Json) -> Size:
     status = job.get("status") or {}
     there = sum(int(status.get(field) or 0) for field in ("active", "terminating"))
     runs = scaling.pod_count(job["spec"])
-    return Size(scaling.pod_count(original(job)["spec"]), runs, max(runs, there))
+    counts = (scaling.pod_count(original(job)["spec"]), runs, max(runs, there))
+    return Size(*({DEFAULT_POD_SET: count} for count in counts))
 
 
 def pods_are_ready(job: Json) -> bool:

@@ -231,6 +231,56 @@ async def test_a_group_of_pods_runs_on_one_worker(team: Team) -> None:
 
 
 @pytest.mark.timeout(180)
+async def test_a_pod_takes_the_place_of_one_that_failed(team: Team) -> None:
+    """It is made where its group runs, and let go there; one too many, and one that asks for
+    something else, keep their gate at home. The group ends when as many as belong to it have
+    succeeded, in one attempt.
+    """
+
+    def member(name: str, cpu: str = "1") -> Json:
+        made = pod(name, team.name, group="g", total=2, cpu=cpu)
+        made["spec"]["restartPolicy"] = "Always"  # the test ends it, not the rig
+        return made
+
+    async with clients(team.stack) as found:
+        management = found["management"]
+
+        async def ends(name: str, phase: str) -> None:
+            key = (team.name, name)
+            await until(worker, PODS, key, lambda o: o["status"]["phase"] == "Running")
+            await say(worker, PODS, key, {"phase": phase})
+            await until(management, PODS, key, lambda o: o["status"]["phase"] == phase)
+
+        for name in ("g-a", "g-b"):
+            await management.create(PODS, member(name))
+        cluster, workload = await placed(found, team.name)
+        worker = found[cluster]
+        await ends("g-a", "Failed")
+        await management.create(PODS, member("g-large", cpu="2"))
+        await management.create(PODS, member("a-new"))
+        await until(worker, PODS, (team.name, "a-new"), lambda o: not gates(o))
+        await management.create(PODS, member("g-more"))
+        await ends("a-new", "Succeeded")
+        await ends("g-b", "Succeeded")
+        ended = await until(management, WORKLOADS, (team.name, ""), condition("Finished"))
+        assert ended["metadata"]["uid"] == workload["metadata"]["uid"]
+        assert ended["status"]["fedq"]["attempt"] == 1
+        finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
+        assert finish["reason"] == "Succeeded"
+        phases = {}
+        for name in ("g-a", "g-b", "a-new", "g-large", "g-more"):
+            shown = await management.get(PODS, name, team.name)
+            phases[name] = shown["status"]["phase"]
+            assert gates(shown) == ["kueue.x-k8s.io/admission"]
+        assert phases == {
+            "g-a": "Failed", "g-b": "Succeeded", "a-new": "Succeeded",
+            "g-large": "Pending", "g-more": "Pending",
+        }  # fmt: skip
+        for name in ("g-a", "g-b", "a-new"):
+            await gone(worker, PODS, (team.name, name))
+
+
+@pytest.mark.timeout(180)
 async def test_a_pod_that_is_held_is_deleted_on_the_worker(team: Team) -> None:
     """Held while it runs: its copy goes, the quota is free, and it waits for its gate again."""
     async with clients(team.stack) as found:

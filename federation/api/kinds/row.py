@@ -59,6 +59,9 @@ class Role:
     counts: tuple[Path, ...] = (("replicas",),)
     hosts: Path = ()
     job: Path | None = None
+    elastic: tuple[str, ...] = ()
+    """Of pods whose number may change while they run: the field with the number, which is the only
+    one of `counts`, its least and its most."""
 
 
 @dataclass(frozen=True, slots=True)

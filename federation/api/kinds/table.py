@@ -35,8 +35,10 @@ def _kubeflow(
     )
 
 
-def _ray(*at: str) -> tuple[Role, ...]:
-    """The pods of a Ray cluster described at a path."""
+def _ray(*at: str, elastic: tuple[str, ...] = ()) -> tuple[Role, ...]:
+    """The pods of a Ray cluster described at a path. Only of a RayCluster does the operator follow
+    numbers that are edited: the clusters of RayJobs and RayServices stay as they were made.
+    """
     return (
         Role((*at, "headGroupSpec"), "head", counts=()),
         Role(
@@ -44,6 +46,7 @@ def _ray(*at: str) -> tuple[Role, ...]:
             "groupName",
             fixed=False,
             hosts=("numOfHosts",),
+            elastic=elastic,
         ),
     )
 
@@ -126,7 +129,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "ray.io",
         "v1",
         "rayclusters",
-        _ray("spec"),
+        _ray("spec", elastic=("replicas", "minReplicas", "maxReplicas")),
         controller="ray.io/kuberay-operator",
         ready=(Sign(field=("status", "state"), values=("ready",)),),
         stopped=(
@@ -134,7 +137,7 @@ ROWS: Final[tuple[Row, ...]] = (
             Sign("RayClusterSuspended"),
         ),
         module="ray",
-        note="never ends by itself",
+        note="never ends by itself; replicas of worker groups may be elastic",
     ),
     Row(
         "RayService",

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from federation.api.names import DEFAULT_POD_SET, JOB_CONTROLLER
+from federation.api.record import is_elastic
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.facts import BATCH_JOB, LocalJob, RemoteJob
 from federation.core.pod_updates import PodSetUpdate
+from federation.core.sizes import Counts
 from federation.core.types import Admission, PodSet, ResourceFlavor
-from federation.jobs import admission_note, batch_job, scaling
+from federation.jobs import admission_note, batch_job, elastic, scaling
 from federation.jobs.containers import PodDefaults
 from federation.jobs.device_pins import Template as Cards
 from federation.jobs.kinds.kind import PodRole, Running
@@ -44,6 +46,10 @@ class BatchJob:
         """See JobKind."""
         return batch_job.pod_sets(obj, defaults)
 
+    def elastic(self, obj: Json) -> bool:
+        """See JobKind."""
+        return is_elastic(obj)
+
     def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
         """See JobKind."""
         return batch_job.pods_problem(obj, defaults)
@@ -69,6 +75,10 @@ class BatchJob:
     def live_patch(self, obj: Json) -> Json:
         """See JobKind. Its number of pods and its priority follow in ways of their own."""
         return {}
+
+    def resized(self, obj: Json, pods: Counts) -> Json:
+        """See JobKind."""
+        return elastic.resized(obj, pods)
 
     def limit_time(self, body: Json, used_s: int) -> None:
         """See JobKind."""
@@ -122,6 +132,18 @@ class BatchJob:
             suspended=batch_job.condition(status, "Suspended"),
         )
 
+    def at_once(self, obj: Json) -> Counts:
+        """See JobKind. Those that are left to do."""
+        return {DEFAULT_POD_SET: scaling.at_once(obj["spec"], obj.get("status") or {})}
+
+    def sized(self, copy: Json, said: Json) -> Counts:
+        """See JobKind."""
+        return elastic.sized(copy, said)
+
+    def resize(self, copy: Json, said: Json) -> Json:
+        """See JobKind."""
+        return elastic.resize(said)
+
     def finished(self, obj: Json) -> str:
         """See JobKind."""
         return batch_job.finished(obj.get("status") or {})
@@ -150,6 +172,10 @@ class BatchJob:
     ) -> str:
         """See JobKind."""
         return batch_job.start_problem(obj, admission, flavors, updates)
+
+    def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
+        """See JobKind. Its controller makes its pods."""
+        return None
 
     def restore_patch(self, obj: Json) -> Json | None:
         """See JobKind."""

@@ -20,14 +20,16 @@ from federation.core.facts import Eviction, LocalJob, ObjectKey, RemoteJob
 from federation.core.failover import OnDisconnect
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.quantity import QuantityError
+from federation.core.sizes import Size
 from federation.core.types import Admission, PodSet, ResourceFlavor
-from federation.jobs import admissibility, answers, template
+from federation.jobs import admissibility, answers, elastic, template
 from federation.jobs.admission_note import encode_admission
 from federation.jobs.batch_job import max_execution_seconds, time_problem, timestamp
 from federation.jobs.containers import PodDefaults
 from federation.jobs.device_pins import Template as Cards
 from federation.jobs.devices import canonical
 from federation.jobs.eviction_note import read_eviction
+from federation.jobs.kinds.elastic_sets import ElasticSets
 from federation.jobs.kinds.kind import PodRole, Running
 from federation.jobs.kinds.parts import (
     count_of,
@@ -56,7 +58,7 @@ Json = dict[str, Any]
 MANAGED_BY = Controller.MULTIKUEUE.value
 
 
-class GenericKind:
+class GenericKind(ElasticSets):
     """See JobKind. Kinds of their own override what the row cannot say."""
 
     seats = bundled = deletes = False
@@ -157,6 +159,7 @@ class GenericKind:
             wishes=wishes,
             grace_s=self._grace(obj),
             kind=self.name,
+            elastic=self.elastic(obj),
             live=self._live(obj),
         )
 
@@ -216,7 +219,9 @@ class GenericKind:
     def remote_manifest(
         self, obj: Json, identity: Identity, admission: Admission | None, vendors: Vendors
     ) -> Json:
-        """See JobKind. Suspended, without what only concerns the management cluster."""
+        """See JobKind. Suspended, without what only concerns the management cluster. An elastic one
+        that was edited since is no larger than what it was given.
+        """
         body: Json = {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -228,6 +233,8 @@ class GenericKind:
                 body = put(body, path, None)
         if live := self._live(obj):
             body["metadata"]["annotations"][Mirror.LIVE.value] = live
+        if admission is not None and self.elastic(obj):
+            body = self.no_larger(body, admission)
         body = self._held(body)
         made = {r.name: canonical(r.template, vendors) for r in self.roles(body)}
         return self.with_templates(body, made)
@@ -250,6 +257,7 @@ class GenericKind:
         refusal = annotations.get(Mirror.REFUSED.value, "")
         reason, _, message = refusal.partition(": ")
         ended, pauses = self._ended(obj), read_pauses(annotations)
+        counts = self.at_once(obj)
         return RemoteJob(
             cluster=cluster,
             key=ObjectKey(meta["namespace"], meta["name"]),
@@ -276,6 +284,8 @@ class GenericKind:
             rerun_after=wishes.rerun_after,
             breaks=read_epoch(annotations.get(Mirror.BREAKS.value, "")),
             priority=mirrored_priority(obj),
+            size=Size(counts, counts, counts) if self.elastic(obj) else None,
+            growth=elastic.asked(obj, self.sized),
             live=annotations.get(Mirror.LIVE.value, ""),
             status=mapping(obj, ("status",)),
             kind=self.name,
@@ -410,6 +420,10 @@ class GenericKind:
             if text := template.conflict(known[given.name], given, added):
                 return f"pod set {given.name}: {text}"
         return ""
+
+    def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
+        """See JobKind. Its controller makes its pods."""
+        return None
 
     def restore_patch(self, obj: Json) -> Json | None:
         """See JobKind."""

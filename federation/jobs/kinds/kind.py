@@ -10,6 +10,7 @@ from federation.api.kinds.row import Row
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.facts import LocalJob, RemoteJob
 from federation.core.pod_updates import PodSetUpdate
+from federation.core.sizes import Counts
 from federation.core.types import Admission, PodSet, ResourceFlavor
 from federation.jobs.containers import PodDefaults
 from federation.jobs.device_pins import Template as Cards
@@ -92,6 +93,9 @@ class JobKind(Protocol):
     def pod_sets(self, obj: Json, defaults: PodDefaults | None = None) -> tuple[PodSet, ...]:
         """What it asks for. Raises QuantityError."""
 
+    def elastic(self, obj: Json) -> bool:
+        """Whether its numbers of pods may change while it runs: it says so, and its kind can."""
+
     def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
         """Why its pods cannot be admitted anywhere; '' if they can."""
 
@@ -117,6 +121,11 @@ class JobKind(Protocol):
 
     def live_patch(self, obj: Json) -> Json:
         """The merge patch of a copy by which it follows what may be edited while it runs."""
+
+    def resized(self, obj: Json, pods: Counts) -> Json:
+        """What says how a copy is to have so many pods: an object for `resize` and `sized`, by what
+        the job says now.
+        """
 
     def limit_time(self, body: Json, used_s: int) -> None:
         """Take off in place what earlier runs have used of a time limit in the spec."""
@@ -150,6 +159,17 @@ class JobKind(Protocol):
     def running(self, obj: Json) -> Running:
         """Its pods."""
 
+    def at_once(self, obj: Json) -> Counts:
+        """The pods that it runs at one time as its spec is now, by pod set; of kinds whose numbers
+        do not change nothing.
+        """
+
+    def sized(self, copy: Json, said: Json) -> Counts:
+        """All pods that a copy would have; empty if what `resized` says cannot be read."""
+
+    def resize(self, copy: Json, said: Json) -> Json:
+        """The merge patch of `spec` that does what `resized` says."""
+
     def finished(self, obj: Json) -> str:
         """Complete, Failed, or '' while it has not ended."""
 
@@ -174,6 +194,11 @@ class JobKind(Protocol):
         updates: Iterable[PodSetUpdate] = (),
     ) -> str:
         """Why it cannot be started as admitted; '' if it can."""
+
+    def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
+        """The merge patch that lets those of its pods go that came after its start, in the place of
+        others; None if there are none.
+        """
 
     def restore_patch(self, obj: Json) -> Json | None:
         """The merge patch that undoes what a start changed; None if there is nothing."""

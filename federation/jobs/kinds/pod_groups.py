@@ -7,6 +7,7 @@ a number of pods, YuniKorn's an application id and task groups with their least 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -19,6 +20,12 @@ Json = dict[str, Any]
 YUNIKORN_APP = ("yunikorn.apache.org/app-id", "applicationId")
 YUNIKORN_TASK_GROUPS = "yunikorn.apache.org/task-groups"
 _REPLICA_SET = "ReplicaSet"
+_CHARGED = ("overhead", "resources", "resourceClaims")
+_SHAPE = ("nodeSelector", "affinity", "tolerations", "priorityClassName", "runtimeClassName")
+_GROUP = "group/"
+
+
+FAILED = "Failed"
 
 
 class Group(NamedTuple):
@@ -42,7 +49,7 @@ def group_of(pod: Json) -> Group:
     meta = pod["metadata"]
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     if name := labels.get(Label.POD_GROUP_NAME.value):
-        return Group(meta["namespace"], f"group/{name}", _count(notes))
+        return Group(meta["namespace"], f"{_GROUP}{name}", _count(notes))
     app = next(filter(None, (notes.get(k) or labels.get(k) for k in YUNIKORN_APP)), "")
     if app and YUNIKORN_TASK_GROUPS in notes:
         return Group(meta["namespace"], f"app/{app}", _members(notes[YUNIKORN_TASK_GROUPS]))
@@ -71,17 +78,101 @@ def members(pods: Iterable[Json], head: Json | None = None, seen: int | None = N
 
     Kueue's order: those that have been let go or have run come first, then the oldest; before all
     those that are as they were at version `seen`. The head keeps its place, also when it is gone.
-    Copies are what the manager has made of a group.
+    Copies are what the manager has made of a group. Others take the place of those that failed.
     """
     found = list(pods)
     name = str((head or {}).get("metadata", {}).get("name", ""))
     total = group_of(head or found[0]).total if head or found else 0
-    if not 0 < total < len(found) + (head is not None) or copied(head or found[0]):
+    if not 0 < total < len(found) + (head is not None):
         return found
     first = [pod for pod in found if pod["metadata"]["name"] == name]
     others = [pod for pod in found if pod["metadata"]["name"] != name]
     others.sort(key=lambda pod: (seen is not None and _version(pod) > seen, *_turn(pod)))
-    return [*first, *others[: total - (head is not None)]]
+    chosen = [*first, *others[: total - (head is not None)]]
+    if copied(head or found[0]) and not retriable(found):
+        return found
+    return succeeded(chosen, found, head or head_of(chosen))
+
+
+def head_of(pods: Iterable[Json]) -> Json:
+    """Which of them stands for its group: the first by name, but for one that does so already."""
+    return min(pods, key=lambda pod: (not noted(pod), str(pod["metadata"]["name"])))
+
+
+def noted(obj: Json) -> bool:
+    """Whether a head says that its group was started, here or elsewhere."""
+    notes = obj["metadata"].get("annotations") or {}
+    return Mirror.RUNS.value in notes or Mirror.ADMISSION.value in notes
+
+
+def retriable(pods: Iterable[Json]) -> bool:
+    """Whether others may take the place of pods that fail: those of Kueue's groups, unless one of
+    them says otherwise.
+    """
+    found = list(pods)
+    if not found or not group_of(found[0]).name.startswith(_GROUP) or group_of(found[0]).total < 2:
+        return False
+    notes = (pod["metadata"].get("annotations") or {} for pod in found)
+    return all(said.get(Annotation.RETRIABLE_IN_GROUP.value) != "false" for said in notes)
+
+
+def succeeded(chosen: list[Json], there: Iterable[Json], head: Json) -> list[Json]:
+    """The pods of a group, with others that are `there` in the place of those that failed and ask
+    for the same. A head stands for its group also when it is replaced, which is only while that
+    runs: what is offered next begins with it.
+    """
+    found = list(there)
+    if not any(phase_of(pod) == FAILED for pod in chosen) or not retriable(found):
+        return chosen
+    names = {pod["metadata"]["name"] for pod in chosen}
+    spare = [pod for pod in found if pod["metadata"]["name"] not in names and _fresh(pod)]
+    spare.sort(key=_turn)
+    kept, done = list(chosen), not noted(head) or len(chosen) > group_of(head).total
+    for failed in sorted((pod for pod in chosen if phase_of(pod) == FAILED), key=_turn):
+        is_head = failed["metadata"]["name"] == head["metadata"]["name"]
+        role = role_of(failed)
+        successor = next((pod for pod in spare if role_of(pod) == role), None)
+        if successor is None or (is_head and done):
+            continue
+        spare.remove(successor)
+        kept.append(successor)
+        if not is_head:
+            kept.remove(failed)
+    return kept
+
+
+def _fresh(pod: Json) -> bool:
+    return phase_of(pod) != FAILED and "deletionTimestamp" not in pod["metadata"]
+
+
+def current(obj: Json) -> list[Json]:
+    """The pods of a bundle: a head that was replaced is there, and does not count."""
+    pods: list[Json] = obj["spec"]["pods"]
+    if not 0 < group_of(obj).total < len(pods):
+        return pods
+    name = obj["metadata"]["name"]
+    return [p for p in pods if p["metadata"]["name"] != name or phase_of(p) != FAILED]
+
+
+def settled(pods: list[Json], head: Json) -> list[Json]:
+    """The pods of a group in which a head that was replaced has its place again: it is to run
+    anew, with those that have been in the group for longest.
+    """
+    over = len(pods) > max(1, group_of(head).total)
+    return members(pods, head) if over and phase_of(head) != FAILED else pods
+
+
+def newcomers(obj: Json, known: Iterable[str]) -> Json | None:
+    """Those pods of a group that runs elsewhere which are not known there, and have never run, as a
+    bundle; None if there are none.
+    """
+    there = set(known)
+    fresh = [
+        pod
+        for pod in current(obj)
+        if pod["metadata"]["name"] not in there and phase_of(pod) in ("", "Pending")
+    ]
+    return bundle(fresh) if fresh and there else None
 
 
 def _version(pod: Json) -> int:
@@ -89,8 +180,8 @@ def _version(pod: Json) -> int:
 
 
 def _turn(pod: Json) -> tuple[bool, str, str]:
-    meta, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
-    waits = gated(pod["spec"], Gate.ADMISSION) and phase in (None, "", "Pending")
+    meta = pod["metadata"]
+    waits = held(pod) and phase_of(pod) in ("", "Pending")
     return waits, str(meta.get("creationTimestamp", "")), str(meta["name"])
 
 
@@ -136,3 +227,37 @@ def copied(obj: Json) -> bool:
     meta = obj["metadata"]
     marked = (meta.get("labels") or {}).get(Label.MULTIKUEUE_ORIGIN.value)
     return bool(marked and (meta.get("annotations") or {}).get(Mirror.LOCAL_UID.value))
+
+
+def held(pod: Json) -> bool:
+    """Whether it waits for Kueue's gate."""
+    return gated(pod["spec"], Gate.ADMISSION)
+
+
+def phase_of(pod: Json) -> str:
+    """What its status says; '' for nothing."""
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+def role_of(pod: Json) -> str:
+    """What pods have in common that are charged alike: eight hexadecimal digits. A copy keeps the
+    name that it had at home, and a start the one that was charged; what others say is not heeded.
+    """
+    notes = pod["metadata"].get("annotations") or {}
+    known = notes.get(Annotation.ROLE_HASH.value)
+    if known and (copied(pod) or not held(pod)):
+        return str(known)
+    return hashlib.sha256(shape_of(pod).encode()).hexdigest()[:8]
+
+
+def shape_of(pod: Json) -> str:
+    """All of a pod that is charged, and where it may run."""
+    spec = pod["spec"]
+    shape = {key: spec.get(key) for key in _SHAPE}
+    shape |= {key: spec[key] for key in _CHARGED if spec.get(key)}
+    for part in ("initContainers", "containers"):
+        shape[part] = [c.get("resources") for c in spec.get(part) or ()]
+    beside = [c.get("restartPolicy") for c in spec.get("initContainers") or ()]
+    if any(beside):
+        shape["sidecars"] = beside
+    return json.dumps(shape, sort_keys=True)

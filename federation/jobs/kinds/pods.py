@@ -7,7 +7,6 @@ the management cluster they keep the gate for good, an annotation says that they
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
@@ -18,7 +17,7 @@ from federation.core.facts import LocalJob, RemoteJob
 from federation.core.pod_updates import PodSetUpdate
 from federation.core.types import Admission, PodSet, ResourceFlavor
 from federation.jobs import admissibility, template
-from federation.jobs.admission_note import encode_admission
+from federation.jobs.admission_note import decode_admission, encode_admission
 from federation.jobs.batch_job import time_problem
 from federation.jobs.containers import PodDefaults
 from federation.jobs.device_pins import Template as Cards
@@ -26,9 +25,17 @@ from federation.jobs.devices import canonical
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole, Running
 from federation.jobs.kinds.parts import spread, unplaced
-from federation.jobs.kinds.pod_groups import copied, group_of
+from federation.jobs.kinds.pod_groups import (
+    copied,
+    current,
+    group_of,
+    held,
+    phase_of,
+    retriable,
+    role_of,
+    shape_of,
+)
 from federation.jobs.mirror import Identity, copy_metadata
-from federation.jobs.pod_state import gated
 from federation.jobs.pods import pod_set
 
 Json = dict[str, Any]
@@ -36,8 +43,6 @@ Json = dict[str, Any]
 _ENDED = ("Succeeded", "Failed")
 _OF_THE_CLUSTER = ("nodeName", "priority", "preemptionPolicy", "serviceAccount")
 _TOKEN_VOLUME = "kube-api-access-"
-_CHARGED = ("overhead", "resources", "resourceClaims")
-_SHAPE = ("nodeSelector", "affinity", "tolerations", "priorityClassName", "runtimeClassName")
 
 
 class Pods(GenericKind):
@@ -50,8 +55,8 @@ class Pods(GenericKind):
         common, as Kueue does.
         """
         found: dict[str, list[Json]] = {}
-        for pod in obj["spec"]["pods"]:
-            found.setdefault(_role(pod), []).append(pod)
+        for pod in current(obj):
+            found.setdefault(role_of(pod), []).append(pod)
         if group_of(obj).total == 1 and len(found) == 1:
             found = {DEFAULT_POD_SET: next(iter(found.values()))}
         return tuple(
@@ -60,9 +65,10 @@ class Pods(GenericKind):
 
     def _named(self, obj: Json) -> Iterator[tuple[str, Json]]:
         """Each pod with the name of its pod set."""
-        alone = len(obj["spec"]["pods"]) == 1 and group_of(obj).total == 1
-        for pod in obj["spec"]["pods"]:
-            yield DEFAULT_POD_SET if alone else _role(pod), pod
+        pods = current(obj)
+        alone = len(pods) == 1 and group_of(obj).total == 1
+        for pod in pods:
+            yield DEFAULT_POD_SET if alone else role_of(pod), pod
 
     def with_templates(self, obj: Json, templates: Mapping[str, Json]) -> Json:
         """See JobKind. What is new in a template is added to each of its pods."""
@@ -85,7 +91,7 @@ class Pods(GenericKind):
 
     def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
         """See JobKind."""
-        total, there = group_of(obj).total, len(obj["spec"]["pods"])
+        total, there = group_of(obj).total, len(current(obj))
         if there != total:
             return f"the group has {there} pods, and says that {total} belong to it"
         if text := _apart(obj["spec"]["pods"]):
@@ -94,11 +100,19 @@ class Pods(GenericKind):
         sets = [(role.name, role.count, role.template) for role in roles]
         return admissibility.problem(sets, defaults) or unplaced(roles) or time_problem(obj)
 
+    def _live(self, obj: Json) -> str:
+        """See LocalJob. Which pods a group has: others take the place of those that fail."""
+        pods = current(obj)
+        if not retriable(pods):
+            return ""
+        text = " ".join(sorted(str(pod["metadata"]["name"]) for pod in pods))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
     def _started(self, obj: Json) -> bool:
         return not self._shown_suspended(obj)
 
     def _management_problem(self, obj: Json) -> str:
-        if all(_held(pod) for pod in obj["spec"]["pods"]):
+        if all(held(pod) for pod in obj["spec"]["pods"]):
             return ""
         return (
             f"it has no scheduling gate {Gate.ADMISSION}, so this cluster's own scheduler places"
@@ -111,7 +125,10 @@ class Pods(GenericKind):
     ) -> Json:
         """See JobKind. Gated, without what belongs to one cluster."""
         pods = [_copy(pod, name, identity, vendors) for name, pod in self._named(obj)]
-        head = next(pod for pod in pods if pod["metadata"]["name"] == obj["metadata"]["name"])
+        name = obj["metadata"]["name"]
+        head = next((pod for pod in pods if pod["metadata"]["name"] == name), pods[0])
+        if live := self._live(obj):
+            head["metadata"]["annotations"][Mirror.LIVE.value] = live
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -150,50 +167,53 @@ class Pods(GenericKind):
 
     def managed_elsewhere(self, obj: Json) -> bool:
         """See JobKind. Pods that never had the gate are the scheduler's."""
-        noted = Mirror.ADMISSION.value in (obj["metadata"].get("annotations") or {})
-        return not (self.suspended(obj) or noted or copied(obj))
+        charged = Mirror.ADMISSION.value in (obj["metadata"].get("annotations") or {})
+        return not (self.suspended(obj) or charged or copied(obj))
 
     def suspended(self, obj: Json) -> bool:
         """See JobKind. The head is let go last."""
         name = obj["metadata"]["name"]
         head = (pod for pod in obj["spec"]["pods"] if pod["metadata"]["name"] == name)
-        return any(_held(pod) for pod in head)
+        return any(held(pod) for pod in head)
 
     def running(self, obj: Json) -> Running:
         """See JobKind."""
-        held, pods = self.suspended(obj), obj["spec"]["pods"]
-        live = [pod for pod in pods if _phase(pod) not in _ENDED]
+        waits, pods = self.suspended(obj), current(obj)
+        live = [pod for pod in pods if phase_of(pod) not in _ENDED]
         return Running(
-            active=0 if held else len(live),
+            active=0 if waits else len(live),
             ready=sum(map(_ready, live)),
             succeeded=len(pods) - len(live),
-            started=not held,
-            suspended=held,
+            started=not waits,
+            suspended=waits,
         )
 
     def _busy(self, obj: Json) -> bool:
         return bool(self.running(obj).active)
 
     def _ended(self, obj: Json) -> tuple[str, str]:
-        phases = [_phase(pod) for pod in obj["spec"]["pods"]]
+        pods = current(obj)
+        phases = [phase_of(pod) for pod in pods]
         if not phases or _serving(obj) or any(phase not in _ENDED for phase in phases):
             return "", ""
-        if "Failed" in phases:
-            failed = [p for p in obj["spec"]["pods"] if _phase(p) == "Failed"]
+        failed = [pod for pod in pods if phase_of(pod) == "Failed"]
+        if failed and retriable(pods):
+            return "", ""  # others may take their place
+        if failed:
             why = (failed[0].get("status") or {}).get("message") or "it exited with an error"
             return "Failed", f"{len(failed)} of {len(phases)} pods failed: {why}"
         return "Complete", f"{len(phases)} of {len(phases)} pods succeeded"
 
     def ready(self, obj: Json) -> bool:
         """See GenericKind."""
-        pods = obj["spec"]["pods"]
-        return bool(pods) and all(_ready(pod) or _phase(pod) == "Succeeded" for pod in pods)
+        pods = current(obj)
+        return bool(pods) and all(_ready(pod) or phase_of(pod) == "Succeeded" for pod in pods)
 
     def reclaimable(self, asked: Json, obj: Json) -> dict[str, int]:
         """See JobKind. Those that have succeeded, but of a group that never ends."""
         found: dict[str, int] = {}
         for name, pod in () if _serving(obj) else self._named(obj):
-            if _phase(pod) == "Succeeded":
+            if phase_of(pod) == "Succeeded":
                 found[name] = found.get(name, 0) + 1
         return found
 
@@ -206,20 +226,8 @@ class Pods(GenericKind):
         cards: Cards | None = None,
     ) -> Json:
         """See JobKind. One patch for each pod, by name."""
-        admission, flavors = spread(admission), list(flavors)
-        given = {pods.name: pods for pods in admission.pod_sets}
-        patches = {}
-        for name, pod in self._named(obj):
-            if name in given:
-                added = template.additions(given[name], flavors, updates)
-                after = template.started(_template(pod), given[name], added)
-            else:
-                after = _template(pod)
-            gates = [g for g in after["spec"]["schedulingGates"] if g["name"] != Gate.ADMISSION]
-            after["spec"]["schedulingGates"] = gates
-            notes = after["metadata"].get("annotations") or {}
-            after["metadata"]["annotations"] = {**notes, Annotation.ROLE_HASH.value: name}
-            patches[pod["metadata"]["name"]] = template.merge_patch(_template(pod), after)
+        admission = spread(admission)
+        patches = _let_go(self._named(obj), admission, flavors, updates)
         meta = obj["metadata"]
         note = {Mirror.ADMISSION.value: encode_admission(admission)}
         return {
@@ -231,33 +239,29 @@ class Pods(GenericKind):
             "spec": {"pods": patches},
         }
 
+    def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
+        """See JobKind. Those that take the place of others have what these were charged."""
+        meta, flavors = obj["metadata"], list(flavors)
+        note = (meta.get("annotations") or {}).get(Mirror.ADMISSION.value, "")
+        admission = decode_admission(note)
+        if admission is None or self.suspended(obj):
+            return None
+        room = {pods.name: pods.count for pods in admission.pod_sets}
+        late: list[tuple[str, Json]] = []
+        for name, pod in self._named(obj):
+            room[name] = room.get(name, 0) - (not held(pod))
+        for name, pod in self._named(obj):
+            if held(pod) and room[name] > 0:
+                room[name] -= 1
+                late.append((name, pod))
+        if not late:
+            return None
+        was = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        return {"metadata": was, "spec": {"pods": _let_go(late, admission, flavors)}}
+
     def restore_patch(self, obj: Json) -> Json | None:
         """See JobKind. Nothing of a pod that was started is used again."""
         return None
-
-
-def _role(pod: Json) -> str:
-    """What pods have in common that are charged alike: eight hexadecimal digits. A copy keeps the
-    name that it had at home, and a start the one that was charged; what others say is not heeded.
-    """
-    notes = pod["metadata"].get("annotations") or {}
-    known = notes.get(Annotation.ROLE_HASH.value)
-    if known and (copied(pod) or not _held(pod)):
-        return str(known)
-    return hashlib.sha256(_shape(pod).encode()).hexdigest()[:8]
-
-
-def _shape(pod: Json) -> str:
-    """All of a pod that is charged, and where it may run."""
-    spec = pod["spec"]
-    shape = {key: spec.get(key) for key in _SHAPE}
-    shape |= {key: spec[key] for key in _CHARGED if spec.get(key)}
-    for part in ("initContainers", "containers"):
-        shape[part] = [c.get("resources") for c in spec.get(part) or ()]
-    beside = [c.get("restartPolicy") for c in spec.get("initContainers") or ()]
-    if any(beside):
-        shape["sidecars"] = beside
-    return json.dumps(shape, sort_keys=True)
 
 
 def _apart(pods: list[Json]) -> str:
@@ -267,11 +271,33 @@ def _apart(pods: list[Json]) -> str:
         named = ", ".join(sorted(map(str, queues)))
         return f"the pods of the group name different queues ({named}): they need the same one"
     shapes: dict[str, str] = {}
-    for pod in filter(_held, pods):  # a start adds to one after the other
-        role, shape = _role(pod), _shape(pod)
+    for pod in filter(held, pods):  # a start adds to one after the other
+        role, shape = role_of(pod), shape_of(pod)
         if shapes.setdefault(role, shape) != shape:
             return f"pods with {Annotation.ROLE_HASH} {role} do not ask for the same: remove it"
     return ""
+
+
+def _let_go(
+    named: Iterable[tuple[str, Json]],
+    admission: Admission,
+    flavors: Iterable[ResourceFlavor],
+    updates: Iterable[PodSetUpdate] = (),
+) -> Json:
+    """The patches, by name, that let pods go where they were admitted."""
+    given = {pods.name: pods for pods in admission.pod_sets}
+    patches, flavors, updates = {}, list(flavors), list(updates)
+    for name, pod in named:
+        after = _template(pod)
+        if name in given:
+            added = template.additions(given[name], flavors, updates)
+            after = template.started(after, given[name], added)
+        gates = [g for g in after["spec"]["schedulingGates"] if g["name"] != Gate.ADMISSION]
+        after["spec"]["schedulingGates"] = gates
+        notes = after["metadata"].get("annotations") or {}
+        after["metadata"]["annotations"] = {**notes, Annotation.ROLE_HASH.value: name}
+        patches[pod["metadata"]["name"]] = template.merge_patch(_template(pod), after)
+    return patches
 
 
 def _template(pod: Json) -> Json:
@@ -336,14 +362,6 @@ def _news(was: Json, now: Json) -> Json:
 def _serving(obj: Json) -> bool:
     notes = obj["metadata"].get("annotations") or {}
     return bool(notes.get(Annotation.POD_GROUP_SERVING.value) == "true")
-
-
-def _held(pod: Json) -> bool:
-    return gated(pod["spec"], Gate.ADMISSION)
-
-
-def _phase(pod: Json) -> str:
-    return str((pod.get("status") or {}).get("phase", ""))
 
 
 def _ready(pod: Json) -> bool:

@@ -39,9 +39,10 @@ class Ray(GenericKind):
         """See JobKind."""
         at = (*self.row.roles[0].at[:-1], "enableInTreeAutoscaling")
         if first(obj, at):
+            more = ", and change the replicas of its worker groups yourself"
             return (
                 f"{'.'.join(at)} is set, so Ray's autoscaler would add workers that no quota was"
-                " found for: remove it"
+                f" found for: remove it{more if self.elastic(obj) else ''}"
             )
         return super().problem(obj, defaults)
 

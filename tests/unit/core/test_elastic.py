@@ -18,7 +18,7 @@ from federation.core.failover import Standing
 from federation.core.lifecycle import step, wake_at
 from federation.core.policies import AdmissionCheck
 from federation.core.queueing import shape
-from federation.core.sizes import Asked, Growing, Size
+from federation.core.sizes import Asked, Counts, Growing, Size
 from federation.core.stay import LifeRules
 from federation.core.types import Admission, Growth, Pending, PodSetAssignment
 from tests.unit.core.build import (
@@ -50,6 +50,11 @@ def admitted(count: int, each: int = 2) -> Admission:
     return Admission("q", (given,))
 
 
+def of(pods: int) -> Counts:
+    """Pods of the only set."""
+    return {"main": pods}
+
+
 def known(asks: int, has: int, runs: int, growth: Asked | None = None, **more: Any) -> JobState:
     """A job that runs: asks for so many pods, has quota for so many, its copy runs so many. The
     keys of `ours`, `theirs` and `there` are fields of job, record and copy.
@@ -58,7 +63,7 @@ def known(asks: int, has: int, runs: int, growth: Asked | None = None, **more: A
     fields: dict[str, Any] = {"admission": admitted(has), "counts": {"main": asks}, **theirs}
     fields["elastic"] = fields.get("elastic", True)
     where: dict[str, Any] = {"suspended": False, "growth": growth or Asked(), **there}
-    found = copy(size=Size(runs, runs, runs), **where)
+    found = copy(size=Size(of(runs), of(runs), of(runs)), **where)
     return JobState(
         local=local(
             suspended=False,
@@ -89,18 +94,18 @@ PLANS: dict[str, tuple[JobState, tuple[do.Effect, ...]]] = {
         known(4, 2, 2, theirs={"counts": {"main": 2}}),
         (do.SetPodCounts(),),
     ),
-    "larger, to be queued": (known(4, 2, 2), (do.EnqueueGrowth(2),)),
-    "larger, queued": (known(4, 2, 2, growing=Growing(2, 0)), ()),
+    "larger, to be queued": (known(4, 2, 2), (do.EnqueueGrowth(of(2)),)),
+    "larger, queued": (known(4, 2, 2, growing=Growing(of(2), 0)), ()),
     "larger, queued with another number": (
-        known(5, 2, 2, growing=Growing(2, 0)),
-        (do.EnqueueGrowth(3),),
+        known(5, 2, 2, growing=Growing(of(2), 0)),
+        (do.EnqueueGrowth(of(3)),),
     ),
     "larger, queued with another priority": (
-        known(4, 2, 2, growing=Growing(2, 7)),
-        (do.EnqueueGrowth(2),),
+        known(4, 2, 2, growing=Growing(of(2), 7)),
+        (do.EnqueueGrowth(of(2)),),
     ),
     "larger, told why not": (
-        known(4, 2, 2, growing=Growing(2, 0), growth_waits=WAITS),
+        known(4, 2, 2, growing=Growing(of(2), 0), growth_waits=WAITS),
         (do.SetScaling("WaitingForQuota", SAID),),
     ),
     "larger, and that is written": (
@@ -108,47 +113,50 @@ PLANS: dict[str, tuple[JobState, tuple[do.Effect, ...]]] = {
             4,
             2,
             2,
-            growing=Growing(2, 0),
+            growing=Growing(of(2), 0),
             growth_waits=WAITS,
             theirs={"scaling": ("WaitingForQuota", SAID)},
         ),
         (),
     ),
     "larger, placed": (
-        known(4, 2, 2, growing=Growing(2, 0), grown=admitted(2)),
+        known(4, 2, 2, growing=Growing(of(2), 0), grown=admitted(2)),
         (do.Regrant(admitted(4)),),
     ),
-    "larger, granted": (known(4, 4, 2), (do.AskForMore("a", UID, 4),)),
-    "larger, asked": (known(4, 4, 2, Asked(4)), ()),
-    "larger, asked for another number": (known(5, 4, 2, Asked(3)), (do.AskForMore("a", UID, 4),)),
+    "larger, granted": (known(4, 4, 2), (do.AskForMore("a", UID, of(4)),)),
+    "larger, asked": (known(4, 4, 2, Asked(of(4))), ()),
+    "larger, asked for another number": (
+        known(5, 4, 2, Asked(of(3))),
+        (do.AskForMore("a", UID, of(4)),),
+    ),
     "larger, done": (known(4, 4, 4), ()),
     "larger, done, and it waited before": (
         known(4, 4, 4, theirs={"scaling": ("WaitingForQuota", SAID)}),
         (do.SetScaling("", ""),),
     ),
-    "larger, refused": (known(4, 4, 2, Asked(4, "no room")), (do.Regrant(admitted(2)),)),
-    "refused and given back": (known(4, 2, 2, Asked(4, "no")), (do.WithdrawGrowth("a", UID),)),
-    "still larger while the agent is asked": (known(9, 4, 2, Asked(4)), ()),
+    "larger, refused": (known(4, 4, 2, Asked(of(4), "no room")), (do.Regrant(admitted(2)),)),
+    "refused and given back": (known(4, 2, 2, Asked(of(4), "no")), (do.WithdrawGrowth("a", UID),)),
+    "still larger while the agent is asked": (known(9, 4, 2, Asked(of(4))), ()),
     # Smaller
-    "smaller": (known(1, 4, 4), (do.Resize("a", UID, 1),)),
+    "smaller": (known(1, 4, 4), (do.Resize("a", UID, of(1)),)),
     "smaller, and the copy is": (known(1, 4, 1), (do.Regrant(admitted(1)),)),
     "smaller while the agent is asked": (
-        known(3, 4, 2, Asked(4)),
+        known(3, 4, 2, Asked(of(4))),
         (do.WithdrawGrowth("a", UID),),
     ),
     "smaller, and it is asked no more": (known(3, 4, 2), (do.Regrant(admitted(3)),)),
     "smaller than what the agent is asked for": (
-        known(3, 3, 2, Asked(4)),
-        (do.AskForMore("a", UID, 3),),
+        known(3, 3, 2, Asked(of(4))),
+        (do.AskForMore("a", UID, of(3)),),
     ),
     "as before while the agent is asked": (
-        known(2, 2, 2, Asked(4)),
+        known(2, 2, 2, Asked(of(4))),
         (do.WithdrawGrowth("a", UID),),
     ),
-    "to nothing": (known(0, 4, 4), (do.Resize("a", UID, 0),)),
+    "to nothing": (known(0, 4, 4), (do.Resize("a", UID, of(0)),)),
     # By others
-    "somebody gave the copy more": (known(4, 2, 3), (do.Resize("a", UID, 2),)),
-    "somebody gave the copy less": (known(4, 4, 3), (do.AskForMore("a", UID, 4),)),
+    "somebody gave the copy more": (known(4, 2, 3), (do.Resize("a", UID, of(2)),)),
+    "somebody gave the copy less": (known(4, 4, 3), (do.AskForMore("a", UID, of(4)),)),
     # Not now
     "on a cluster out of reach": (
         known(4, 4, 2, standings={"a": Standing("a", reachable=False)}),
@@ -200,11 +208,11 @@ def test_pods_that_ask_for_other_amounts_by_now() -> None:
     assert isinstance(said, do.SetScaling)
     assert said.reason == "Misconfigured"
     assert "gpu" in said.message
-    placed = replace(facts, growing=Growing(2, 0), grown=admitted(2, each=3))
+    placed = replace(facts, growing=Growing(of(2), 0), grown=admitted(2, each=3))
     assert step(placed, on.Tick(), NOW, RULES)[0].grown is None
     none = replace(facts, record=replace(known(4, 0, 0).record, version=20))  # type: ignore[type-var]  # known
-    runs = replace(facts.remotes["a"], size=Size(0, 0, 0))
-    assert planned(replace(none, remotes={"a": runs})) == (do.EnqueueGrowth(4),)
+    runs = replace(facts.remotes["a"], size=Size(of(0), of(0), of(0)))
+    assert planned(replace(none, remotes={"a": runs})) == (do.EnqueueGrowth(of(4)),)
 
 
 def test_an_agent_that_does_not_answer() -> None:
@@ -212,8 +220,8 @@ def test_an_agent_that_does_not_answer() -> None:
     the whole time, and a request that was settled leaves nothing of it.
     """
     facts, effects = step(known(4, 4, 2), on.Tick(), NOW, RULES)
-    assert effects == (do.AskForMore("a", UID, 4),)
-    asking = replace(facts.remotes["a"], growth=Asked(4), version=31)
+    assert effects == (do.AskForMore("a", UID, of(4)),)
+    asking = replace(facts.remotes["a"], growth=Asked(of(4)), version=31)
     facts, effects = step(facts, on.RemoteSeen(asking), NOW, RULES)
     facts, effects = step(facts, on.Done(), NOW, RULES)
     assert effects == ()
@@ -222,13 +230,13 @@ def test_an_agent_that_does_not_answer() -> None:
     facts, (no,) = step(facts, on.Tick(), later, RULES)
     assert isinstance(no, do.WithdrawGrowth)
     assert no.refused.startswith("NoAnswer: ")
-    refused = replace(asking, growth=Asked(4, no.refused), version=32)
+    refused = replace(asking, growth=Asked(of(4), no.refused), version=32)
     facts, _ = step(facts, on.RemoteSeen(refused), later, RULES)
     facts, effects = step(facts, on.Done(), later, RULES)
     assert effects == (do.Regrant(admitted(2)),)
     again = replace(facts, record=known(4, 4, 2).record, busy=False, remotes=known(4, 4, 2).remotes)
     again, effects = step(again, on.Tick(), later, RULES)
-    assert effects == (do.AskForMore("a", UID, 4),)
+    assert effects == (do.AskForMore("a", UID, of(4)),)
     again, _ = step(again, on.RemoteSeen(replace(asking, version=33)), later, RULES)
     again, effects = step(again, on.Done(), later, RULES)
     assert effects == ()
@@ -260,7 +268,7 @@ LEAVING = {
 def test_what_waits_goes_with_its_reason(name: str, placed: bool) -> None:
     """More pods leave the queue, or give back what was placed, first of all."""
     asks = 2 if name == "smaller again" else 4
-    facts = known(asks, 2, 2, growing=Growing(2, 0), **LEAVING[name])  # type: ignore[arg-type]  # by name
+    facts = known(asks, 2, 2, growing=Growing(of(2), 0), **LEAVING[name])  # type: ignore[arg-type]  # by name
     if placed:
         facts = replace(facts, grown=admitted(2))
     after, effects = step(facts, on.Tick(), NOW, RULES)
@@ -272,7 +280,7 @@ def test_what_waits_goes_with_its_reason(name: str, placed: bool) -> None:
 def test_its_cluster_is_lost_while_more_waits() -> None:
     """What waits goes, the job leaves its cluster, and queues for all that it asks for."""
     standing = Standing("a", confirmed_below=2, reachable=False)
-    facts = known(4, 2, 2, growing=Growing(2, 0), standings={"a": standing})
+    facts = known(4, 2, 2, growing=Growing(of(2), 0), standings={"a": standing})
     after, effects = step(facts, on.Tick(), NOW, RULES)
     assert effects == (do.DequeueGrowth(),)
     after, (evict,) = step(after, on.Done(), NOW, RULES)
@@ -288,8 +296,8 @@ def test_its_cluster_is_lost_while_more_waits() -> None:
 
 def test_a_refusal_is_remembered() -> None:
     """The cluster is not asked again at once, and each time later."""
-    facts = known(4, 4, 2, Asked(4))
-    said = replace(facts.remotes["a"], version=31, growth=Asked(4, "WaitingForQuota: no room"))
+    facts = known(4, 4, 2, Asked(of(4)))
+    said = replace(facts.remotes["a"], version=31, growth=Asked(of(4), "WaitingForQuota: no room"))
     after, _ = step(facts, on.RemoteSeen(said), NOW, RULES)
     expected = Refusal("a", "WaitingForQuota", "no room", 1, NOW + 1)
     assert after.refusals == {"a": expected}
@@ -299,14 +307,14 @@ def test_a_refusal_is_remembered() -> None:
 
 def test_after_a_failure_it_is_put_into_the_queue_again() -> None:
     """Nobody knows whether that was what failed."""
-    facts = known(4, 2, 2, growing=Growing(2, 0), busy=True)
+    facts = known(4, 2, 2, growing=Growing(of(2), 0), busy=True)
     after, _ = step(facts, on.Failed(1.0), NOW, RULES)
-    assert step(after, on.Tick(), NOW + 2, RULES)[1] == (do.EnqueueGrowth(2),)
+    assert step(after, on.Tick(), NOW + 2, RULES)[1] == (do.EnqueueGrowth(of(2)),)
 
 
 def test_what_the_index_lost() -> None:
-    facts = known(4, 2, 2, growing=Growing(2, 0))
-    assert step(facts, on.GrowthLost(), NOW, RULES)[1] == (do.EnqueueGrowth(2),)
+    facts = known(4, 2, 2, growing=Growing(of(2), 0))
+    assert step(facts, on.GrowthLost(), NOW, RULES)[1] == (do.EnqueueGrowth(of(2)),)
 
 
 @pytest.mark.parametrize("has", [0, 1, 3])
@@ -314,7 +322,7 @@ def test_amounts(has: int) -> None:
     """Those of pods that are alike, with what they were admitted for."""
     more = elastic.grown(admitted(has), admitted(2))
     assert more == admitted(has + 2)
-    assert elastic.shrunk(more, has) == admitted(has)
+    assert elastic.shrunk(more, of(has)) == admitted(has)
 
 
 # In the queue

@@ -29,9 +29,11 @@ class Heard:
         self.told: list[tuple[str, list[str]]] = []
         self.last: Json = {}
         self.versions: list[str] = []
+        self.last_uid = ""
 
     def on_list(self, items: Any, resource_version: str) -> None:
         self.told += [("LISTED", _names(item)) for item in items]
+        self.last_uid = items[-1]["metadata"]["uid"] if items else ""
 
     def on_event(self, type: str, obj: Json) -> None:
         self.told.append((type, _names(obj)))
@@ -95,7 +97,7 @@ EXCESS = [
     ),
     (
         "and who is shown to have run elsewhere",
-        [dated("a", 1), dated("b", 2), dated("c", 3, phase="Failed")],
+        [dated("a", 1), dated("b", 2), dated("c", 3, phase="Succeeded")],
         ["a", "c"],
     ),
 ]
@@ -123,6 +125,109 @@ def test_pods_in_excess_are_not_told_of() -> None:
     assert heard.told[-1] == ("LISTED", ["b"])
     bundles.on_event("ADDED", dated("d", 9, version=13))
     assert heard.told[-1] == ("MODIFIED", ["a", "b"])
+
+
+# Pods that take the place of others
+
+RUNS = {"annotations": {"fedq.io/runs": "true"}}
+NEVER = {"annotations": {"kueue.x-k8s.io/retriable-in-group": "false"}}
+REPLACED = [
+    (
+        "the next one",
+        [dated("b", 1, phase="Running"), dated("c", 2, phase="Failed"), dated("d", 3)],
+        ["b", "d"],
+    ),
+    (
+        "the oldest of several",
+        [dated("b", 1), dated("c", 2, phase="Failed"), dated("e", 3), dated("d", 4)],
+        ["b", "e"],
+    ),
+    (
+        "one that runs by now",
+        [
+            dated("b", 1, phase="Running"),
+            dated("c", 2, phase="Failed"),
+            dated("e", 3, phase="Running"),
+            dated("d", 4),
+        ],
+        ["b", "e"],
+    ),
+    (
+        "of one that took another's",
+        [dated("b", 1), *(dated(n, 2, phase="Failed") for n in "cd"), dated("e", 4)],
+        ["b", "e"],
+    ),
+    (
+        "whatever its name",
+        [dated("b", 1, phase="Running", **RUNS), dated("c", 2, phase="Failed"), dated("a", 3)],
+        ["a", "b"],
+    ),
+    (
+        "of a head that stands for the group",
+        [dated("b", 1, phase="Failed", **RUNS), dated("c", 2, phase="Running"), dated("a", 3)],
+        ["a", "b", "c"],
+    ),
+    (
+        "not of a head that does not run any more",
+        [dated("b", 1, phase="Failed"), dated("c", 2), dated("d", 3)],
+        ["b", "c"],
+    ),
+    (
+        "none that asks for something else",
+        [dated("b", 1), dated("c", 2, phase="Failed"), dated("d", 3, cpu="2")],
+        ["b", "c"],
+    ),
+    (
+        "none in a group that is not to be retried",
+        [dated("b", 1, **NEVER), dated("c", 2, phase="Failed"), dated("d", 3)],
+        ["b", "c"],
+    ),
+    ("none that failed", [dated(n, i, phase="Failed") for i, n in enumerate("bcd")], ["b", "c"]),
+]
+
+
+@pytest.mark.parametrize(("pods", "kept"), [e[1:] for e in REPLACED], ids=[e[0] for e in REPLACED])
+def test_who_takes_the_place_of_a_pod_that_failed(pods: list[Json], kept: list[str]) -> None:
+    """The same for who has seen it happen, and for who comes to it later."""
+    heard = Heard()
+    bundles = Bundles(heard, held=True)
+    bundles.on_list(pods, "9")
+    assert heard.told == [("LISTED", kept)]
+    again = Bundles(later := Heard(), held=True)
+    for count in range(2, len(pods) + 1):
+        again.on_list(pods[:count], str(count))
+    assert later.told[-1] == ("LISTED", kept)
+    assert later.last_uid == heard.last_uid == "u-b"
+
+
+def test_a_pod_that_was_replaced_may_go() -> None:
+    """The group goes on; so it does when the next one fails."""
+    heard = Heard()
+    bundles = Bundles(heard, held=True)
+    bundles.on_list([dated("b", 1, phase="Running"), dated("c", 2, phase="Running")], "5")
+    bundles.on_event("MODIFIED", dated("c", 2, phase="Failed", version=6))
+    bundles.on_event("ADDED", dated("d", 3, version=7))
+    assert heard.told[-1] == ("MODIFIED", ["b", "d"])
+    bundles.on_event("DELETED", dated("c", 2, phase="Failed", version=8))
+    bundles.on_event("ADDED", dated("e", 4, version=9))
+    assert heard.told[-1] == ("MODIFIED", ["b", "d"])
+    bundles.on_event("MODIFIED", dated("d", 3, phase="Failed", version=10))
+    assert heard.told[-1] == ("MODIFIED", ["b", "e"])
+    bundles.on_event("DELETED", dated("e", 4, version=11))
+    assert heard.told[-1] == ("DELETED", [])
+
+
+def test_a_head_that_was_replaced_runs_again_with_the_group() -> None:
+    """When that has left its cluster, it is made of those that it began with."""
+    heard = Heard()
+    bundles = Bundles(heard, held=True)
+    failed = dated("b", 1, phase="Failed", version=3, **RUNS)
+    bundles.on_list([failed, dated("c", 2, phase="Running"), dated("d", 3, phase="Running")], "5")
+    assert heard.told[-1] == ("LISTED", ["b", "c", "d"])
+    bundles.on_event("MODIFIED", dated("b", 1, phase="Failed", version=6))
+    assert heard.told[-1] == ("MODIFIED", ["b", "c", "d"])
+    bundles.on_event("MODIFIED", dated("b", 1, phase="Pending", version=7))
+    assert heard.told[-1][1] == ["b", "c"]
 
 
 @pytest.mark.parametrize("listed", [False, True])

@@ -12,6 +12,7 @@ from federation.core.sizes import Asked
 from federation.core.types import Admission, PodSetAssignment
 from federation.jobs import batch_job, elastic
 from federation.jobs.admission_note import original
+from federation.jobs.kinds.batch import BatchJob
 from federation.jobs.mirror import Identity
 
 Json = dict[str, Any]
@@ -51,25 +52,23 @@ SIZES = {
 def test_the_numbers_of_a_copy(name: str) -> None:
     """Completions follow only where they were equal, as Kubernetes wants it."""
     body, pods, counts = SIZES[name]
-    assert elastic.resized(body, pods) == counts
-    patch = elastic.fewer_patch(body, pods)
-    assert patch["spec"] == counts
-    assert set(patch["metadata"]["annotations"].values()) == {None}
+    said = elastic.resized(body, {"main": pods})
+    assert said == elastic.resize(said) == counts
 
 
 REQUESTS: dict[str, tuple[dict[str, str], Asked]] = {
     "nothing": ({}, Asked()),
-    "more": ({Mirror.GROW_TO: '{"parallelism":5}'}, Asked(5)),
-    "more than there are completions": ({Mirror.GROW_TO: '{"parallelism":50}'}, Asked(8)),
-    "with completions": ({Mirror.GROW_TO: '{"parallelism":9,"completions":9}'}, Asked(9)),
+    "more": ({Mirror.GROW_TO: '{"parallelism":5}'}, Asked({"main": 5})),
+    "more than there are completions": ({Mirror.GROW_TO: '{"parallelism":50}'}, Asked({"main": 8})),
+    "with completions": ({Mirror.GROW_TO: '{"parallelism":9,"completions":9}'}, Asked({"main": 9})),
     "refused": (
         {Mirror.GROW_TO: '{"parallelism":5}', Mirror.GROW_REFUSED: "W: no room"},
-        Asked(5, "W: no room"),
+        Asked({"main": 5}, "W: no room"),
     ),
-    "no JSON": ({Mirror.GROW_TO: "5 pods"}, Asked(0, "unreadable")),
-    "no numbers": ({Mirror.GROW_TO: '{"parallelism":"5"}'}, Asked(0, "unreadable")),
-    "too large": ({Mirror.GROW_TO: '{"parallelism":2147483648}'}, Asked(0, "unreadable")),
-    "a list": ({Mirror.GROW_TO: "[]"}, Asked(0, "unreadable")),
+    "no JSON": ({Mirror.GROW_TO: "5 pods"}, Asked({}, "unreadable")),
+    "no numbers": ({Mirror.GROW_TO: '{"parallelism":"5"}'}, Asked({}, "unreadable")),
+    "too large": ({Mirror.GROW_TO: '{"parallelism":2147483648}'}, Asked({}, "unreadable")),
+    "a list": ({Mirror.GROW_TO: "[]"}, Asked({}, "unreadable")),
 }
 
 
@@ -79,9 +78,9 @@ def test_what_an_agent_is_asked_for(name: str) -> None:
     notes, expected = REQUESTS[name]
     body = job(2)
     body["metadata"]["annotations"] |= {str(key): text for key, text in notes.items()}
-    found = elastic.asked(body)
+    found = elastic.asked(body, elastic.sized)
     if expected.refused == "unreadable":
-        assert found.pods == 0
+        assert found.pods == {}
         assert found.refused.startswith("Misconfigured: ")
     else:
         assert found == expected
@@ -89,12 +88,13 @@ def test_what_an_agent_is_asked_for(name: str) -> None:
 
 def test_a_request_says_what_it_is_read_as() -> None:
     body = job(4, 4, mode="Indexed")
-    patch = elastic.ask_patch(body, 3)
+    patch = elastic.ask_patch(elastic.resized(body, {"main": 3}))
     copy = job(2, 2, mode="Indexed")
     copy["metadata"]["annotations"] |= patch["metadata"]["annotations"]
     del copy["metadata"]["annotations"][Mirror.GROW_REFUSED]
-    assert elastic.asked(copy) == Asked(3)
-    assert elastic.asked_counts(copy) == {"parallelism": 3, "completions": 3}
+    assert elastic.asked(copy, elastic.sized) == Asked({"main": 3})
+    note = json.loads(copy["metadata"]["annotations"][Mirror.GROW_TO])
+    assert note == {"parallelism": 3, "completions": 3}
 
 
 def test_a_copy_is_never_larger_than_what_was_given() -> None:
@@ -119,7 +119,7 @@ def test_a_copy_that_has_grown() -> None:
         Mirror.ADMISSION.value: json.dumps(note), Mirror.GROW_TO.value: '{"parallelism":4}',
     }  # fmt: skip
     body["spec"]["template"]["spec"]["nodeSelector"] = {"card": "a100"}
-    patch = elastic.grown_patch(body, admitted(4))
+    patch = elastic.grown_patch(BatchJob(), body, admitted(4))
     assert patch["spec"] == {"parallelism": 4}
     assert patch["metadata"]["resourceVersion"] == "7"
     assert patch["metadata"]["annotations"][Mirror.GROW_TO] is None

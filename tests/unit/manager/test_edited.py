@@ -232,7 +232,7 @@ async def test_a_running_job_gets_fewer_pods() -> None:
         await until(lambda: world.local()["status"].get("active") == 4, "four run")
         edit(world, "j", parallelism=2)
         await until(lambda: worker.get("j")["spec"]["parallelism"] == 2, "the copy")
-        await until(lambda: manager.controller.states[uid].remote.size.runs == 2, "seen")
+        await until(lambda: manager.controller.states[uid].remote.size.runs == {"main": 2}, "seen")
         assert world.record().attempt == 1
         assert not _evicted(world, "j")
         held = manager.scheduler.holder(uid)

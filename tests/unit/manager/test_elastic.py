@@ -75,7 +75,7 @@ def held(world: Federation, uid: str) -> int:
 def runs(world: Federation, uid: str) -> int:
     """How many pods the manager knows that the copy runs."""
     copy = world.manager.controller.states[uid].remote
-    return copy.size.runs if copy is not None and copy.size is not None else 0
+    return copy.size.runs["main"] if copy is not None and copy.size is not None else 0
 
 
 def lacking(world: Federation, name: str = "j") -> Json | None:

@@ -184,9 +184,12 @@ def alone(name: str) -> Json:
     return found
 
 
-def give(federation: Federation, name: str, gpus: int = 1) -> None:
+def give(federation: Federation, name: str, gpus: int = 1, *, retriable: bool = True) -> None:
     """One that is there, and waits for its gate."""
-    federation.home.create(PODS, pod(name, gpus=gpus))
+    body = pod(name, gpus=gpus)
+    if not retriable:
+        body["metadata"]["annotations"]["kueue.x-k8s.io/retriable-in-group"] = "false"
+    federation.home.create(PODS, body)
     federation.home.merge(PODS, name, {"status": {"phase": "Pending"}}, "team", status=True)
 
 
@@ -198,7 +201,7 @@ def copies(federation: Federation) -> list[str]:
     return sorted(p["metadata"]["name"] for p in federation.workers["a"].fake.items(PODS))
 
 
-async def started(federation: Federation) -> None:
+async def started(federation: Federation, head: str = "p0") -> None:
     """The agent lets the copies go, and they run."""
     await until(lambda: len(copies(federation)) == 2, "the copies")
     fake = federation.workers["a"].fake
@@ -207,14 +210,14 @@ async def started(federation: Federation) -> None:
         notes = {"metadata": {"annotations": {ROLE: role}}}
         fake.merge(PODS, name, {"status": {"phase": "Running"}}, "team", status=True)
         fake.merge(PODS, name, {"spec": {"schedulingGates": []}, **notes}, "team")
-    await until(lambda: federation.record("p0").admitted, "it is admitted")
+    await until(lambda: federation.record(head).admitted, "it is admitted")
 
 
 async def test_pods_in_excess_do_not_disturb_a_group_that_runs() -> None:
-    """Nor are they copied; a failed pod is not replaced by one."""
+    """Nor are they copied, also not where one has failed and is not to be retried."""
     federation = serving()
     for name in ("p0", "p1"):
-        give(federation, name)
+        give(federation, name, retriable=False)
     async with federation.running():
         await started(federation)
         fake = federation.workers["a"].fake

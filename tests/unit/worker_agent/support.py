@@ -11,8 +11,9 @@ from typing import Any
 from federation.api.names import KUEUE_API, Label, Mirror
 from federation.core.holding import Lease, unlimited
 from federation.core.types import Admission, PodSetAssignment
+from federation.edge.bundles import Bundles
 from federation.edge.catalog import Catalog
-from federation.edge.informer import Informer, Select
+from federation.edge.informer import Handler, Informer, Select
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
 from federation.edge.resources import (
@@ -23,8 +24,10 @@ from federation.edge.resources import (
     RESOURCE_FLAVORS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    resource_of,
 )
 from federation.jobs import batch_job
+from federation.jobs.kinds.kind import JobKind
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import stop, until
 from worker_agent.agent import Agent, Settings
@@ -103,6 +106,11 @@ def note(gpus: int = 1, queue: str = "cq") -> str:
     return batch_job.encode_admission(Admission(queue, (assigned,)))
 
 
+def _handler(agent: Agent, kind: JobKind) -> Handler:
+    handler = agent.book.of(kind)
+    return Bundles(handler) if kind.bundled else handler
+
+
 class Worker:
     """A fake cluster with queues; `running` starts an agent on it."""
 
@@ -113,6 +121,8 @@ class Worker:
         self.epoch = 1
         self.lease: Callable[[], Lease] = lambda: unlimited(self.epoch)
         self.settings = Settings(reactivation_s=0.01)
+        self.kinds: tuple[JobKind, ...] = ()
+        """Those that it serves beside batch/v1 Job."""
         self.agent: Agent = None  # type: ignore[assignment]
         self.workloads: Workloads = None  # type: ignore[assignment]
 
@@ -205,6 +215,10 @@ class Worker:
             Informer(client, WORKLOADS, self.workloads),
             Informer(
                 client, JOBS, agent.book, select=Select(label_selector=Label.QUEUE_NAME.value)
+            ),
+            *(
+                Informer(client, resource_of(kind), _handler(agent, kind), select=QUEUED)
+                for kind in self.kinds
             ),
         ]
         tasks = [asyncio.create_task(informer.run()) for informer in informers]

@@ -12,7 +12,7 @@ from federation.core.devices.wire.vendor_table import VENDORS
 from federation.core.failover import OnDisconnect
 from federation.core.types import Admission, PodSetAssignment, ResourceFlavor
 from federation.core.wishes import Disconnect
-from federation.jobs.kinds.pod_groups import bundle, group_of, own_job
+from federation.jobs.kinds.pod_groups import bundle, group_of, newcomers, own_job
 from federation.jobs.kinds.registry import KINDS
 from federation.jobs.mirror import Identity
 from federation.jobs.offer import copy_of
@@ -179,8 +179,13 @@ def with_phases(**phases: str) -> Json:
 def test_it_ends_when_all_have() -> None:
     assert PODS.finished(with_phases(a="Succeeded", b="Running")) == ""
     assert PODS.finished(with_phases(a="Succeeded", b="Succeeded")) == "Complete"
-    failed = PODS.remote_job("w", with_phases(a="Succeeded", b="Failed"))
+    waits = PODS.remote_job("w", with_phases(a="Succeeded", b="Failed"))
+    assert (waits.finished, waits.busy) == ("", False)  # another pod may take the place of b
+    final = with_phases(a="Succeeded", b="Failed")
+    final["spec"]["pods"][0]["metadata"]["annotations"][RETRIABLE] = "false"
+    failed = PODS.remote_job("w", final)
     assert (failed.finished, failed.ending.startswith("1 of 2 pods failed")) == ("Failed", True)
+    assert PODS.finished(bundle([pod("a", phase="Failed", gated=False)])) == "Failed"
     serving = with_phases(a="Succeeded")
     serving["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-serving"] = "true"
     assert PODS.finished(serving) == ""
@@ -208,6 +213,66 @@ def test_one_that_is_being_deleted_ends_the_group() -> None:
     members = [pod("a", total=2), pod("b", total=2)]
     members[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert PODS.local_job(bundle(members)).terminating
+
+
+RETRIABLE = "kueue.x-k8s.io/retriable-in-group"
+
+
+def failing() -> Json:
+    """A group at home whose head has failed, and was replaced by c."""
+    phases = {"a": "Failed", "b": "Running", "c": ""}
+    return bundle([pod(n, phase=p, total=2) for n, p in phases.items()])
+
+
+def test_a_head_that_was_replaced_does_not_count() -> None:
+    """It stands for the group all the same, while that runs."""
+    found = failing()
+    assert [p.count for p in PODS.pod_sets(found)] == [2]
+    assert PODS.problem(found) == ""
+    assert PODS.local_job(found).uid == "u-a"
+    found["spec"]["pods"][0]["status"]["phase"] = "Pending"
+    assert "has 3 pods, and says that 2" in PODS.problem(found)
+
+
+def test_who_is_new_where_the_group_runs() -> None:
+    """What has run, or is known there, is never made again."""
+    found = newcomers(failing(), ["a", "b"])
+    assert found is not None
+    assert [p["metadata"]["name"] for p in found["spec"]["pods"]] == ["c"]
+    assert newcomers(failing(), ["a", "b", "c"]) is None
+    assert newcomers(failing(), []) is None
+    assert newcomers(with_phases(a="Running", b="Failed"), ["b"]) is None
+
+
+def test_a_copy_knows_which_pods_it_was_made_of() -> None:
+    """Another one in the place of one that failed is news to it."""
+    before, after = (with_phases(**dict.fromkeys(names, "Pending")) for names in ("ab", "ac"))
+    one, two = PODS.local_job(before).live, PODS.local_job(after).live
+    assert len({one, two, ""}) == 3
+    made = copy_of(before, IDENTITY, held(), kind=PODS, vendors=VENDORS)
+    assert PODS.remote_job("w", stored_copy(made)).live == one
+    assert PODS.live_patch(after) == {"metadata": {"annotations": {"fedq.io/live": two}}}
+    assert PODS.local_job(bundle([pod("a")])).live == ""
+
+
+def test_a_latecomer_goes_where_the_others_went() -> None:
+    """One for each that was charged and does not run; none before the group is started."""
+    assert PODS.late_patch(trio(), [FLAVOR]) is None
+    after = started(trio())
+    assert PODS.late_patch(after, [FLAVOR]) is None
+    late = pod("d", cpu="1", total=3)
+    others = [p for p in after["spec"]["pods"] if p["metadata"]["name"] != "b"]
+    patch = PODS.late_patch(bundle([*others, late]), [FLAVOR])
+    assert patch is not None
+    assert list(patch["spec"]["pods"]) == ["d"]
+    gone = merge(deepcopy(late), patch["spec"]["pods"]["d"])
+    assert gone["spec"]["schedulingGates"] == []
+    assert gone["spec"]["nodeSelector"] == {"pool": "gold"}
+    assert "annotations" not in patch["metadata"]
+    assert PODS.late_patch(bundle([*others, gone]), [FLAVOR]) is None
+    assert PODS.late_patch(bundle([*after["spec"]["pods"], late]), [FLAVOR]) is None
+    other = pod("d", cpu="9", total=3)
+    assert PODS.late_patch(bundle([*others, other]), [FLAVOR]) is None
 
 
 ROLE = "kueue.x-k8s.io/role-hash"

@@ -27,6 +27,8 @@ def ray(kind: str, **fields: Any) -> tuple[Any, Json]:
 def test_rays_autoscaler_would_pass_the_quota_by(kind: str) -> None:
     found, obj = ray(kind, enableInTreeAutoscaling=True)
     assert "enableInTreeAutoscaling is set" in found.problem(obj)
+    obj["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    assert ("change the replicas" in found.problem(obj)) is (kind == "RayCluster")
     found, obj = ray(kind, enableInTreeAutoscaling=False)
     assert found.problem(obj) == ""
 
