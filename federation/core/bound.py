@@ -61,9 +61,9 @@ def plan_bound(
 ) -> Plan:
     """What is next for a job that is bound, whether it runs or not."""
     copy = state.remote
+    if copy is not None and doubt.doubted(state, copy):
+        return _failed_by_loss(state, local, record, copy, now, rules)
     if copy is not None and copy.finished:
-        if doubt.doubted(state, copy):
-            return _failed_by_loss(state, local, record, copy, now, rules)
         return _finish(state, local, record, copy, now, rules)
     if _wish(state, local, record, copy):
         return state, (do.SetActive(False),)

@@ -31,7 +31,7 @@ def mark(state: JobState, timings: Timings) -> JobState:
     marked: dict[str, RemoteJob] = {}
     for name, copy in state.remotes.items():
         standing = standing_of(state, name)
-        if copy.finished == "Failed":
+        if _failed(copy):
             if not copy.doubtful and _ends_with_lease(copy, standing, timings):
                 marked[name] = replace(copy, doubtful=True)
         elif copy.breaks < standing.breaks and _survives(copy, standing):
@@ -73,16 +73,21 @@ def _survives(copy: RemoteJob, standing: Standing) -> bool:
     return standing.reachable and not (troubled or copy.finished or copy.gone)
 
 
+def _failed(copy: RemoteJob) -> bool:
+    """Whether it failed, for good or until other pods come: for those that were killed none do."""
+    return copy.finished == "Failed" or copy.lacking
+
+
 def doubted(state: JobState, copy: RemoteJob) -> bool:
     """Whether a copy failed, and that does not count, or not yet: until a manager that has just
     started has heard from the agent, it does not know for how long that was silent.
     """
-    return copy.finished == "Failed" and (_certainly(state, copy) or _maybe(state, copy))
+    return _failed(copy) and (_certainly(state, copy) or _maybe(state, copy))
 
 
 def undecided(state: JobState, copy: RemoteJob) -> bool:
     """Whether it is not known yet if the failure of a copy counts."""
-    return copy.finished == "Failed" and not _certainly(state, copy) and _maybe(state, copy)
+    return _failed(copy) and not _certainly(state, copy) and _maybe(state, copy)
 
 
 def _certainly(state: JobState, copy: RemoteJob) -> bool:

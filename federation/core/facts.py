@@ -239,6 +239,8 @@ class RemoteJob:
     """Whether pods may be there though it is suspended, where the status of a Job would not say."""
     ending: str = ""
     """What it says of its end, where the status of a Job would not."""
+    lacking: bool = False
+    """Whether nothing of it runs any more, as pods have failed in whose place others may come."""
     granted: bool = False
 
     @property

@@ -291,6 +291,7 @@ class GenericKind(ElasticSets):
             kind=self.name,
             busy=self._lingers(obj),
             ending=ended[1],
+            lacking=self._lacking(obj),
         )
 
     def in_transit(self, status: Mapping[str, Any]) -> bool:
@@ -343,6 +344,10 @@ class GenericKind(ElasticSets):
         if self.deletes:
             return self._busy(obj)
         return bool(mapping(obj, ("status",))) and not self.finished(obj)
+
+    def _lacking(self, obj: Json) -> bool:
+        """Whether nothing of it runs until other pods come in the place of some that failed."""
+        return False
 
     def _busy(self, obj: Json) -> bool:
         """Whether pods of it may be there, by its status: until its controller says that they are

@@ -191,13 +191,17 @@ class Pods(GenericKind):
     def _busy(self, obj: Json) -> bool:
         return bool(self.running(obj).active)
 
+    def _lacking(self, obj: Json) -> bool:
+        phases = {phase_of(pod) for pod in current(obj)}
+        return "Failed" in phases and phases <= {*_ENDED} and retriable(current(obj))
+
     def _ended(self, obj: Json) -> tuple[str, str]:
         pods = current(obj)
         phases = [phase_of(pod) for pod in pods]
         if not phases or _serving(obj) or any(phase not in _ENDED for phase in phases):
             return "", ""
         failed = [pod for pod in pods if phase_of(pod) == "Failed"]
-        if failed and retriable(pods):
+        if self._lacking(obj):
             return "", ""  # others may take their place
         if failed:
             why = (failed[0].get("status") or {}).get("message") or "it exited with an error"

@@ -23,6 +23,7 @@ STARTED = local(suspended=False, started=True)
 HERE = record("a", 1, admitted=True)
 FAILED = copy(suspended=False, finished="Failed")
 DONE = copy(suspended=False, finished="Complete")
+LACKING = copy(suspended=False, lacking=True)
 FINISHED = (do.FinishWorkload("Failed", "a"),)
 
 WELL = Standing("a", fenced_below=1, stopped_below=1)
@@ -174,6 +175,29 @@ def test_it_runs_again(name: str) -> None:
     known, _ = step(known, on.ClusterStood(BACK), NOW, RULES)
     known, effects = step(known, on.Done(), NOW, RULES)
     assert effects == (do.RemoveRemote("a", FAILED.uid),)
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_a_group_that_waits_for_other_pods_runs_again(name: str) -> None:
+    """The guard has killed its pods: nobody creates others in their place."""
+    known, (evict,) = after(state(LACKING), *LEAVING[name])
+    assert isinstance(evict, do.Evict)
+    assert evict.reason == "ClusterLost"
+
+    left = record(attempt=1, version=32, evicted="ClusterLost")
+    known, _ = step(known, on.RecordSeen(left), NOW, RULES)
+    known, _ = step(known, on.LocalSeen(local(version=31)), NOW, RULES)
+    known, _ = step(known, on.ClusterStood(BACK), NOW, RULES)
+    _, effects = step(known, on.Done(), NOW, RULES)
+    assert effects == (do.RemoveRemote("a", LACKING.uid, LACKING.version, wait=True),)
+
+
+@pytest.mark.parametrize("theirs", [LACKING, replace(LACKING, policy=TWICE)])
+def test_a_group_waits_for_other_pods(theirs: RemoteJob) -> None:
+    """Its pods have failed by themselves, or nothing stops them."""
+    standing = WELL if theirs.policy is not TWICE else replace(BRAKE, suspect=False)
+    _, effects = after(state(theirs), standing)
+    assert not any(isinstance(effect, do.Evict) for effect in effects)
 
 
 def test_it_waits_for_its_other_pods() -> None:

@@ -234,6 +234,26 @@ def test_a_head_that_was_replaced_does_not_count() -> None:
     assert "has 3 pods, and says that 2" in PODS.problem(found)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "lacking"),
+    [
+        ("Failed", "Failed", True),
+        ("Failed", "Succeeded", True),
+        ("Failed", "Running", False),
+        ("Failed", "Pending", False),
+        ("Succeeded", "Succeeded", False),
+    ],
+)
+def test_a_group_of_which_nothing_runs_and_something_failed(a: str, b: str, lacking: bool) -> None:
+    """It waits for other pods, unless it says that none may come: then it has failed."""
+    group = with_phases(a=a, b=b)
+    found = PODS.remote_job("w", group)
+    assert (found.lacking, found.finished == "Failed") == (lacking, False)
+    group["spec"]["pods"][1]["metadata"]["annotations"][RETRIABLE] = "false"
+    found = PODS.remote_job("w", group)
+    assert (found.lacking, found.finished == "Failed") == (False, lacking)
+
+
 def test_who_is_new_where_the_group_runs() -> None:
     """What has run, or is known there, is never made again."""
     found = newcomers(failing(), ["a", "b"])
