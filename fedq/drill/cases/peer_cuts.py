@@ -21,6 +21,7 @@ from fedq.drill.jobs import CARDS_OF_A_NODE, CARDS_OF_A_WORKER, Plan
 from fedq.drill.judge import reruns
 from fedq.drill.timeline import What
 
+OFFERED_S = 1.0
 QUIET_S = 190.0
 """For how long nothing at all happened at the peer with its defaults."""
 
@@ -104,12 +105,35 @@ async def e4_one_back(ground: Ground) -> str:
     await ground.running(waiting)
     one_back = _last_start(ground, waiting)
     ground.expect.at_most("all start after one is back", one_back, _back_limit(ground))
+    offered = await _offered_after_ready(ground, first, waiting)
+    ground.expect.at_most("last offer after it was shown as Ready again", offered, OFFERED_S)
     await ground.complete([*waiting, *full], PATIENCE_S)
-    return f"5 of 5 started there {one_back:.1f} s after the heal"
+    return (
+        f"5 of 5 started there {one_back:.1f} s after the heal, the last was offered"
+        f" {offered:.2f} s after the cluster was Ready"
+    )
 
 
 def _suspect(ground: Ground, count: int) -> bool:
     return sum(ground.shown(w, "suspect") is not None for w in ground.stack.rig.workers) >= count
+
+
+async def _offered_after_ready(ground: Ground, cluster: str, names: list[str]) -> float:
+    """Seconds from when the manager showed the cluster as Ready after the heal to the last offer;
+    less than 0 if that came first.
+    """
+    offers = ground.timeline.find(What.OFFERED, cluster=cluster, after=healed_at(ground))
+    last = max(mark.at for mark in offers if mark.job in names)
+    await ground.until(
+        lambda: bool(_ready_at(ground, cluster)), PATIENCE_S, f"{cluster} to be Ready"
+    )
+    return last - _ready_at(ground, cluster)[0]
+
+
+def _ready_at(ground: Ground, cluster: str) -> list[float]:
+    after = healed_at(ground)
+    found = ground.timeline.find(What.PHASE, cluster=cluster, detail="Ready", after=after)
+    return [mark.at for mark in found]
 
 
 def _last_start(ground: Ground, names: list[str]) -> float:
