@@ -31,13 +31,13 @@ from federation.edge.resources import (
 )
 from federation.edge.services import vital
 from federation.jobs import provisioning, template
+from federation.jobs.eviction_note import LONGEST
 from federation.jobs.provisioning import Verdict
 from worker_agent.agent import Agent
 from worker_agent.facts import Stage, WorkerJob
 from worker_agent.state import stamp
 from worker_agent.worklist import Worklist
 from worker_agent.workloads import Workloads
-from worker_agent.writes import LONGEST
 
 log = structlog.get_logger(__name__)
 
