@@ -108,6 +108,7 @@ async def run(
             await reporter.recall()
         if settings.provisioning:
             asking = Provisioning(client, agent, workloads)
+            informers += asking.informers
             tasks.create_task(vital(asking.run(), "provisioning"))
         if settings.listen:
             problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)

@@ -66,7 +66,7 @@ class Provisioning:
         )
         self._checks: Store[Check] = Store(_check, lambda key, old, new: self._configured())
         self._requests: Store[Json] = Store(lambda obj: obj, lambda key, *objs: self._moved(objs))
-        self._informers = [
+        self.informers = [
             Informer(client, ADMISSION_CHECKS, self._checks),
             Informer(client, PROVISIONING_CONFIGS, self._configs),
             Informer(client, PROVISIONING_REQUESTS, self._requests),
@@ -80,9 +80,9 @@ class Provisioning:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers:
+            for informer in self.informers:
                 tasks.create_task(vital(informer.run(), f"informer/{informer.resource.plural}"))
-            for informer in self._informers:
+            for informer in self.informers:
                 await informer.synced.wait()
             self._configured()
             for uid in list(self._state.records):

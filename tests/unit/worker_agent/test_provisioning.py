@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -21,8 +21,11 @@ from federation.edge.resources import (
 )
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.lives import Lived
-from tests.unit.worker_agent.support import custom, job, mirrored
+from tests.unit.worker_agent.support import Worker, custom, job, mirrored
+from worker_agent import __main__ as program
+from worker_agent.agent import Settings
 from worker_agent.provisioning import Provisioning
+from worker_agent.settings import AgentSettings
 
 
 class Autoscaled(Lived):
@@ -230,3 +233,27 @@ async def test_a_request_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         request = await day.asked("a")
         day.says(request, "Provisioned")
         await until(lambda: day.started("a"), "started")
+
+
+async def test_requests_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent asks for no nodes then, and is not well: their CRD may be missing."""
+    problems: list[Callable[[], str]] = []
+    monkeypatch.setattr(program, "app", lambda problem, status: problems.append(problem))
+
+    async def serve(pages: object, listen: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(program, "serve", serve)
+    day = Worker()
+    day.fake.fail(
+        lambda request: "provisioningrequests" in request.url.path, times=10**9, status=404
+    )
+    settings = AgentSettings.model_construct(
+        beside_manager=True, cluster="", provisioning=True, listen="127.0.0.1:0"
+    )
+    async with KubeClient(Endpoint("https://fake"), transport=day.fake) as client:
+        task = asyncio.create_task(
+            program.run(client, None, settings, Settings(beside_manager=True))
+        )
+        await until(lambda: problems and "provisioningrequests" in problems[0](), "it is told")
+        await stop([task])
