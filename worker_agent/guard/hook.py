@@ -62,7 +62,7 @@ def run_in(bundle: Path) -> Run | None:
     """
     config: dict[str, Any] = json.loads((bundle / "config.json").read_text())
     entries = (config.get("process") or {}).get("env") or []
-    return run_of(b"\0".join(str(entry).encode() for entry in entries))
+    return run_of(b"\0".join(str(entry).encode(errors="replace") for entry in entries))
 
 
 def known(kept: Note, file: Path | None, now: float) -> Knowledge:

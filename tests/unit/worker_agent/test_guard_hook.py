@@ -78,6 +78,7 @@ def patient(left: float) -> Knowledge:
         (OF_JOB, heard, -5, False),
         (OF_JOB, patient, 5, True),
         (OF_JOB, patient, -5, False),
+        (OF_JOB | {"ODD": "\ud800"}, heard, -5, False),
         (OF_JOB | {"FEDQ_ON_DISCONNECT": "unheard-of"}, heard, -5, False),
         (OF_JOB | {"FEDQ_ON_DISCONNECT": "keep"}, heard, -5, True),
         (OF_JOB | {"FEDQ_ON_DISCONNECT": "duplicate-ok"}, heard, -5, True),
