@@ -78,13 +78,11 @@ class LocalQueues:
         while True:
             await self._dirty.wait()
             self._dirty.clear()
-            try:
-                for key, here in self._wrong().items():
-                    await self._label(key, here=here)
-            except ApiError as error:
-                log.warning("local_queue.not_labelled", why=str(error))
-                await asyncio.sleep(RETRY_S)  # the API server refused, or is away
-                self._dirty.set()
+            refused = [
+                key for key, here in self._wrong().items() if not await self._label(key, here)
+            ]
+            if refused:  # or the API server is away; others are not kept waiting
+                asyncio.get_running_loop().call_later(RETRY_S, self._dirty.set)
 
     def _wrong(self) -> dict[Key, bool]:
         """LocalQueues that say something else than they have to, and what they have to say. What
@@ -100,10 +98,15 @@ class LocalQueues:
                 found[key] = here
         return found
 
-    async def _label(self, key: Key, *, here: bool) -> None:
+    async def _label(self, key: Key, here: bool) -> bool:
+        """Whether there is nothing left to write about it."""
         body: Json = {"metadata": {"labels": {Label.LOCAL.value: "true" if here else None}}}
         try:
             await self._client.patch(LOCAL_QUEUES, key[1], body, key[0])
         except NotFound:
-            return
+            return True
+        except ApiError as error:
+            log.warning("local_queue.not_labelled", queue="/".join(key), why=str(error))
+            return False
         log.info("local_queue.labelled", queue="/".join(key), here=here)
+        return True

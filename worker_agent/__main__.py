@@ -50,7 +50,7 @@ from worker_agent.pulse import Pulse
 from worker_agent.report import Reporter
 from worker_agent.settings import AgentSettings
 from worker_agent.takeover import Takeover
-from worker_agent.whereabouts import WrongPlaceError, refuse_beside_manager
+from worker_agent.whereabouts import WrongPlaceError, refuse_at_once, refuse_beside_manager
 from worker_agent.workloads import Workloads
 
 log = structlog.get_logger(__name__)
@@ -69,6 +69,8 @@ async def run(
     """Read everything, then decide, until cancelled. `beat` runs the heartbeat; without it, that is
     done in the loop of the caller. There is none beside a manager, whose cluster nobody fences.
     """
+    if not settings.beside_manager:
+        await refuse_at_once(client)
     lease = (lambda: heartbeat.lease) if heartbeat else (lambda: NO_LEASE)
     agent: Agent | None = None
 
@@ -106,6 +108,7 @@ async def run(
             await reporter.recall()
         if settings.provisioning:
             asking = Provisioning(client, agent, workloads)
+            informers += asking.informers
             tasks.create_task(vital(asking.run(), "provisioning"))
         if settings.listen:
             problem = _problem(informers, agent.nodes, catalog.claims, heartbeat)

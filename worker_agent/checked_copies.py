@@ -12,11 +12,11 @@ from federation.core.dispatch import FOR_GOOD_S
 from federation.core.facts import Record
 from federation.core.reasons import Reason
 from federation.core.waiting import REWRITE_S
+from federation.jobs.eviction_note import LONGEST
 from worker_agent.facts import WorkerJob
 from worker_agent.reservations import Reservations
 from worker_agent.state import State
 from worker_agent.texts import MARGIN_S, Waiting
-from worker_agent.writes import LONGEST
 
 TOLD_KEPT = 1000
 """Times of what is gone are dropped when there are more."""

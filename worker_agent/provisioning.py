@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from federation.api import record_patches as patches
 from federation.api.names import ConditionType, Controller
 from federation.api.provisioning import ProvisioningRequestConfig, ProvisioningRequestConfigSpec
-from federation.api.record import is_true
+from federation.api.record import find
 from federation.core.checks import AdmissionCheckState, CheckState
-from federation.core.facts import Record
-from federation.edge.errors import AlreadyExists, ApiError, Conflict, NotFound
+from federation.core.facts import ObjectKey, Record
+from federation.edge.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from federation.edge.informer import Informer, Store
 from federation.edge.kube import KubeClient
 from federation.edge.resources import (
@@ -31,6 +31,7 @@ from federation.edge.resources import (
 )
 from federation.edge.services import vital
 from federation.jobs import provisioning, template
+from federation.jobs.eviction_note import LONGEST
 from federation.jobs.provisioning import Verdict
 from worker_agent.agent import Agent
 from worker_agent.facts import Stage, WorkerJob
@@ -43,13 +44,14 @@ log = structlog.get_logger(__name__)
 UNREAD_S = 1.0
 RETRY_S = 5.0
 JOBS_KEPT = 1000
+_WORKLOAD = "Workload"
 
 
 class Check(NamedTuple):
-    """An AdmissionCheck of ours: its config, and whether it says that it can be used."""
+    """An AdmissionCheck of ours: its config, and whether it can be used, if it says that."""
 
     config: str
-    active: bool
+    active: bool | None
 
 
 class Provisioning:
@@ -64,22 +66,23 @@ class Provisioning:
         )
         self._checks: Store[Check] = Store(_check, lambda key, old, new: self._configured())
         self._requests: Store[Json] = Store(lambda obj: obj, lambda key, *objs: self._moved(objs))
-        self._informers = [
+        self.informers = [
             Informer(client, ADMISSION_CHECKS, self._checks),
             Informer(client, PROVISIONING_CONFIGS, self._configs),
             Informer(client, PROVISIONING_REQUESTS, self._requests),
         ]
         self._stale = asyncio.Event()
-        self._jobs: dict[str, str] = {}
-        """The Job of each Workload, by UID."""
+        self._jobs: dict[ObjectKey, str] = {}
+        """The UID of the Job of each Workload, by that one's name: another may have the name of one
+        that is gone, and waits until what was asked for that is gone too."""
         workloads.on_record = self._recorded
 
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers:
+            for informer in self.informers:
                 tasks.create_task(vital(informer.run(), f"informer/{informer.resource.plural}"))
-            for informer in self._informers:
+            for informer in self.informers:
                 await informer.synced.wait()
             self._configured()
             for uid in list(self._state.records):
@@ -95,15 +98,17 @@ class Provisioning:
     def _recorded(self, uid: str) -> None:
         records = self._state.records
         if len(self._jobs) > 2 * len(records) + JOBS_KEPT:  # most of them are gone
-            self._jobs = {record.uid: job for job, record in records.items()}
+            self._jobs = {record.key: job for job, record in records.items()}
         if (record := records.get(uid)) is not None:
-            self._jobs[record.uid] = uid
+            self._jobs[record.key] = uid
         self._work.mark(uid)
 
     def _moved(self, objs: tuple[Json | None, ...]) -> None:
         for obj in objs:
-            for owner in (obj or {}).get("metadata", {}).get("ownerReferences") or ():
-                if (uid := self._jobs.get(owner["uid"])) is not None:
+            meta = (obj or {}).get("metadata", {})
+            for owner in meta.get("ownerReferences") or ():
+                key = ObjectKey(meta["namespace"], owner["name"])
+                if owner["kind"] == _WORKLOAD and (uid := self._jobs.get(key)) is not None:
                     self._work.mark(uid)
 
     def _configured(self) -> None:
@@ -154,16 +159,21 @@ class Provisioning:
             return None
         if job.uid in self._state.evicting:
             return None
+        again = None
         for state in record.life.checks:
             check = self._checks.items.get(("", state.name))
             config = self._configs.items.get(("", check.config)) if check is not None else None
             if config is None or state.name not in self._state.needed(job):
                 continue
-            said = await self._verdict(job, record, state, config)
+            try:
+                said = await self._verdict(job, record, state, config)
+            except (Forbidden, Invalid) as error:  # a quota, a parameter: nothing announces better
+                text = f"nodes cannot be asked for: {error.message}"[:LONGEST]
+                said, again = Verdict(CheckState.PENDING, text), RETRY_S
             if said is not None and (said.state, said.message) != (state.state, state.message):
                 await self._write(record, state.name, said)
-                return 0.0
-        return None
+                return again or 0.0
+        return again
 
     async def _verdict(
         self,
@@ -187,6 +197,9 @@ class Provisioning:
             if state.state is CheckState.PENDING and job.stage is Stage.RESERVED:
                 await self._ask(job, record, name, config, pods)
             return None
+        if not _is_owned(found, record):
+            text = f"ProvisioningRequest {name} of a Workload that is gone has to be deleted first"
+            return Verdict(CheckState.PENDING, text) if state.state is CheckState.PENDING else None
         said = provisioning.judged(found, config, attempt, pods, started=job.stage is Stage.RUNNING)
         back = state.state is CheckState.READY and said.state is not CheckState.REJECTED
         return None if back and said.state is not CheckState.RETRY else said
@@ -211,11 +224,14 @@ class Provisioning:
             given = [flavors[n] for n in sorted(used & flavors.keys())]
             added = template.additions(assigned[pod_set], given)
             made = template.started(templates[pod_set], assigned[pod_set], added)
-            called = provisioning.template_name(name, pod_set)
+            called = provisioning.template_name(name, pod_set, record.uid)
             await self._create(
                 POD_TEMPLATES, provisioning.pod_template(called, namespace, owner, made)
             )
-        asked = [(pod_set, assigned[pod_set].count) for pod_set in pods]
+        asked = [
+            (provisioning.template_name(name, pod_set, record.uid), assigned[pod_set].count)
+            for pod_set in pods
+        ]
         notes = body["metadata"].get("annotations") or {}
         await self._create(
             PROVISIONING_REQUESTS,
@@ -258,11 +274,16 @@ def _entry(before: Json, said: Verdict, now: str) -> Json:
 def _owner(record: Record) -> Json:
     return {
         "apiVersion": f"{WORKLOADS.group}/{WORKLOADS.version}",
-        "kind": "Workload",
+        "kind": _WORKLOAD,
         "name": record.key.name,
         "uid": record.uid,
         "controller": True,
     }
+
+
+def _is_owned(request: Json, record: Record) -> bool:
+    owners = request["metadata"].get("ownerReferences") or ()
+    return any(owner["uid"] == record.uid for owner in owners)
 
 
 def _check(obj: Json) -> Check | None:
@@ -270,7 +291,8 @@ def _check(obj: Json) -> Check | None:
     if spec.get("controllerName") != Controller.PROVISIONING_REQUEST:
         return None
     name = (spec.get("parameters") or {}).get("name", "")
-    return Check(name, is_true(obj.get("status") or {}, ConditionType.ACTIVE))
+    said = find(obj.get("status") or {}, ConditionType.ACTIVE)
+    return Check(name, None if said is None else said["status"] == "True")
 
 
 def _config(obj: Json) -> ProvisioningRequestConfigSpec | None:

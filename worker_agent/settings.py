@@ -64,7 +64,7 @@ class AgentSettings(BaseSettings):
         if beside and value:
             raise ValueError("with FEDQ_BESIDE_MANAGER there is no such thing: unset it")
         if not beside and not value:
-            raise ValueError("it is required, but with FEDQ_BESIDE_MANAGER=true")
+            raise ValueError("it is required, unless FEDQ_BESIDE_MANAGER=true")
         return value
 
     @field_validator("card_strategy")

@@ -29,7 +29,7 @@ from federation.edge.kind_objects import Whose, objects
 from federation.edge.kube import KubeClient
 from federation.edge.resources import Json
 from federation.jobs import answers, offer
-from federation.jobs.eviction_note import Eviction, encode_eviction
+from federation.jobs.eviction_note import LONGEST, Eviction, encode_eviction
 from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.registry import KINDS
 from federation.jobs.pauses import begins, goes_on
@@ -42,8 +42,6 @@ URGENT_IN_FLIGHT = 64
 HOLD_S = 5.0
 """How long the API server may take when a copy has to be stopped: then it is asked again."""
 RETRY_S = 1.0
-LONGEST = 4096
-"""Characters of what others say that are kept: all annotations of an object share 256 KiB."""
 
 Write = Callable[[], Awaitable[None]]
 

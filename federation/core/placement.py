@@ -54,14 +54,6 @@ def places_now(assignment: Assignment, pod_sets: Sequence[PodSet], topologies: T
     return not isinstance(found, TopologyFailure)
 
 
-def lacking(admission: Admission, topologies: Topologies) -> bool:
-    """Whether pods of an admission have yet to get places."""
-    return any(
-        pods.count and pods.topology is None and topology_of(pods, topologies) is not None
-        for pods in admission.pod_sets
-    )
-
-
 def place_later(
     admission: Admission,
     pod_sets: Sequence[PodSet],

@@ -18,7 +18,7 @@ from federation.core.backoff import RequeueState
 
 Json = dict[str, Any]
 
-_LONGEST = 4096
+LONGEST = 4096
 """Characters of a message that are kept: all annotations of an object share 256 KiB."""
 
 
@@ -41,7 +41,7 @@ def encode_eviction(eviction: Eviction) -> str:
     body: Json = {
         "reason": eviction.reason,
         "cause": eviction.cause,
-        "message": eviction.message[:_LONGEST],
+        "message": eviction.message[:LONGEST],
         "at": eviction.at,
     }
     if eviction.requeue is not None:
@@ -62,7 +62,7 @@ def read_eviction(job: Json) -> Eviction | None:
         return None
     if not reason or not all(isinstance(part, str) for part in (reason, message, cause)):
         return None
-    return Eviction(reason, message[:_LONGEST], at, cause, requeue)
+    return Eviction(reason, message[:LONGEST], at, cause, requeue)
 
 
 def _requeue(wire: Json | None) -> RequeueState | None:

@@ -60,9 +60,12 @@ def request_name(workload: str, check: str, attempt: int) -> str:
     return f"{name[: _LONGEST - 13].rstrip('-.')}-{digest}"
 
 
-def template_name(request: str, pod_set: str) -> str:
-    """The PodTemplate of a pod set of a request."""
-    return f"ppt-{request}-{pod_set}"[:253].rstrip("-.")
+def template_name(request: str, pod_set: str, workload_uid: str) -> str:
+    """The PodTemplate of a pod set of a request; one for each Workload, as that of one that is gone
+    may be about to go.
+    """
+    digest = hashlib.blake2b(f"{workload_uid}/{pod_set}".encode(), digest_size=6).hexdigest()
+    return f"{f'ppt-{request}-{pod_set}'[:240].rstrip('-.')}-{digest}"
 
 
 def pod_template(name: str, namespace: str, owner: Json, template: Json) -> Json:
@@ -83,16 +86,13 @@ def request(
     pods: Iterable[tuple[str, int]],
     annotations: Mapping[str, str],
 ) -> Json:
-    """The request for `pods` (pod set, count); `annotations` are those of the job."""
+    """The request for `pods` (PodTemplate, count); `annotations` are those of the job."""
     own = {
         key.removeprefix(PARAMETER_PREFIX): value
         for key, value in annotations.items()
         if key.startswith(PARAMETER_PREFIX)
     }
-    sets = [
-        {"podTemplateRef": {"name": template_name(name, pod_set)}, "count": count}
-        for pod_set, count in pods
-    ]
+    sets = [{"podTemplateRef": {"name": template}, "count": count} for template, count in pods]
     parameters = {**config.parameters, **own}
     return {
         "apiVersion": API_VERSION,

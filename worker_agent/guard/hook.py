@@ -27,6 +27,8 @@ from worker_agent.guard.notices import NONSENSE, Note, NoticeError
 REFUSED = 1
 LOOK_S = 0.25
 """Between two looks for the first note of a guard. It writes one every second."""
+SILENT_S = 10.0
+"""After so long without a note it is the guard that has to be looked at."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +62,7 @@ def run_in(bundle: Path) -> Run | None:
     """
     config: dict[str, Any] = json.loads((bundle / "config.json").read_text())
     entries = (config.get("process") or {}).get("env") or []
-    return run_of(b"\0".join(str(entry).encode() for entry in entries))
+    return run_of(b"\0".join(str(entry).encode(errors="replace") for entry in entries))
 
 
 def known(kept: Note, file: Path | None, now: float) -> Knowledge:
@@ -81,11 +83,19 @@ def _refusal(run: Run, kept: Note, file: Path | None, wait: float) -> str:
     while True:
         now = boottime()
         try:
-            return refusal(known(kept, file, now), run, now)
+            why = refusal(known(kept, file, now), run, now)
+            return f"{why}{_silent(kept, now)}" if why else ""
         except NoticeError as error:
             if now >= until:
                 return f"the job {run.job} may not start here: the guard is silent: {error}"
         time.sleep(LOOK_S)  # there is nothing to watch that the standard library can watch
+
+
+def _silent(kept: Note, now: float) -> str:
+    """What is to be said of a guard that may not know what has been renewed."""
+    if (silence := kept.silence(now)) < SILENT_S:
+        return ""
+    return f"; the guard of this node has noted nothing for {silence:.0f} s: start it again"
 
 
 if __name__ == "__main__":

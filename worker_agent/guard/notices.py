@@ -46,6 +46,12 @@ class Note:
         """All that a guard noted of what it knows, in its own file. Raises NoticeError."""
         return self._understood(_knowledge)
 
+    def silence(self, now: float) -> float:
+        """For how many seconds the guard has not noted anything in its own file. Raises
+        NoticeError.
+        """
+        return self._understood(lambda body: now - float(body["at"]))
+
     def _understood(self, understand: Callable[[Json], T]) -> T:
         try:
             body = json.loads(self.path.read_text())

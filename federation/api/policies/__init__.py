@@ -48,6 +48,7 @@ POLICIES: Final[Mapping[str, Mapping[str, Documents]]] = {
         "local-jobs": local.local_jobs(),
         **local.local_kinds(),
         "local-pods": local.local_pods(),
+        "local-started": local.started(),
         "no-forgery": jobs.no_forgery(local=True),
         "queue-deployments": kinds.label_deployments(),
         "queue-pods": kinds.gate_pods(),

@@ -12,6 +12,7 @@ from federation.api.kinds.table import PODS, ROWS, SCALED
 from federation.api.names import KUEUE_API, Controller, Label
 from federation.api.policies.build import (
     CREATE,
+    IS_FEDQ,
     IS_LOCAL,
     MANAGED_NAMESPACES,
     QUEUED,
@@ -111,6 +112,27 @@ def fixed() -> Documents:
                 "false",
                 f"the label {Label.LOCAL} says whether the job runs on this cluster, and is never"
                 " changed: delete the job and create it again",
+                "Forbidden",
+            )
+        ],
+    )
+
+
+def started() -> Documents:
+    """A local Job is started by the agent. It has no `managedBy` that keeps it from running here,
+    and the label can be written by who creates it, whether or not there is an agent.
+    """
+    waits = "has({node}.spec.suspend) && {node}.spec.suspend"
+    old, new = waits.format(node="oldObject"), waits.format(node="object")
+    return validating(
+        "fedq-local-started",
+        jobs(UPDATE),
+        only_if("starts", f"{IS_LOCAL} && {old} && !({new})"),
+        [
+            check(
+                IS_FEDQ,
+                f"a Job with the label {Label.LOCAL} is started by Fedq's agent when its queue has"
+                " quota for it: leave spec.suspend as it is",
                 "Forbidden",
             )
         ],

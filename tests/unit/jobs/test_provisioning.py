@@ -53,7 +53,11 @@ def test_names_are_of_one_attempt() -> None:
     assert request_name("wl", "prov", 2) == "wl-prov-2"
     long = [request_name("w" * 240, "prov", attempt) for attempt in (1, 2)]
     assert len(set(long)) == 2
-    assert all(len(name) <= 200 and len(template_name(name, "main")) <= 253 for name in long)
+    sets = ["s" * 62 + end for end in "ab"]
+    templates = {template_name(name, pods, uid) for name in long for pods in sets for uid in "xy"}
+    assert len(templates) == 8
+    assert all(len(name) <= 200 for name in long)
+    assert all(len(name) <= 253 for name in templates)
 
 
 def test_the_request() -> None:
@@ -61,12 +65,12 @@ def test_the_request() -> None:
     owner = {"kind": "Workload", "name": "wl", "uid": "u"}
     notes = {"provreq.kueue.x-k8s.io/zone": "b", "other": "x"}
     rules = config(parameters={"zone": "a", "validUntilSeconds": "60"})
-    body = request("wl-prov-1", "team", owner, rules, [("main", 3)], notes)
+    body = request("wl-prov-1", "team", owner, rules, [("ppt", 3)], notes)
     assert body["apiVersion"] == "autoscaling.x-k8s.io/v1"
     assert body["metadata"]["ownerReferences"] == [owner]
     assert body["spec"] == {
         "provisioningClassName": "queued",
-        "podSets": [{"podTemplateRef": {"name": "ppt-wl-prov-1-main"}, "count": 3}],
+        "podSets": [{"podTemplateRef": {"name": "ppt"}, "count": 3}],
         "parameters": {"zone": "b", "validUntilSeconds": "60"},
     }
 

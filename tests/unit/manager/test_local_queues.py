@@ -176,3 +176,16 @@ async def test_a_local_queue_lends_nothing_to_the_manager() -> None:
         await until(lambda: found.record() and found.record().reason == "ExceedsMaxQuota")
         found.home.merge(CLUSTER_QUEUES, "local", {"spec": CHECKED})
         await found.offered("j")
+
+
+async def test_one_that_cannot_be_labelled_keeps_no_other_from_it() -> None:
+    """An admission policy of somebody else may refuse it for ever."""
+    found = world()
+    found.home.create(LOCAL_QUEUES, custom("LocalQueue", "aa", {"clusterQueue": "cq"}, "team"))
+    found.home.fail(
+        lambda request: request.method == "PATCH" and request.url.path.endswith("/localqueues/aa"),
+        times=10**9,
+        status=403,
+    )
+    async with found.running():
+        await until(lambda: marked(found), "the one after it is labelled")

@@ -31,8 +31,11 @@ class Node:
         self.kept, self.file, self.bundle = folder / "kept", folder / "deadline", folder / "bundle"
         self.bundle.mkdir()
 
-    def guard_noted(self, knowledge: Knowledge, boot: str = "", cluster: str = "w") -> None:
-        body = {"bootId": boot or boot_id(), "cluster": cluster, **noted(knowledge)}
+    def guard_noted(
+        self, knowledge: Knowledge, boot: str = "", cluster: str = "w", at: float | None = None
+    ) -> None:
+        at = boottime() if at is None else at
+        body = {"bootId": boot or boot_id(), "cluster": cluster, "at": at, **noted(knowledge)}
         self.kept.write_text(json.dumps(body))
 
     def agent_noted(self, left: float, boot: str = "") -> None:
@@ -75,6 +78,7 @@ def patient(left: float) -> Knowledge:
         (OF_JOB, heard, -5, False),
         (OF_JOB, patient, 5, True),
         (OF_JOB, patient, -5, False),
+        (OF_JOB | {"ODD": "\ud800"}, heard, -5, False),
         (OF_JOB | {"FEDQ_ON_DISCONNECT": "unheard-of"}, heard, -5, False),
         (OF_JOB | {"FEDQ_ON_DISCONNECT": "keep"}, heard, -5, True),
         (OF_JOB | {"FEDQ_ON_DISCONNECT": "duplicate-ok"}, heard, -5, True),
@@ -229,3 +233,18 @@ def test_a_container_of_a_real_runtime(node: Node, left: float) -> None:
 
     assert (done.returncode == 0, ran.exists()) == (left > 0, left > 0), done.stderr
     assert ("may not start here" in done.stderr) == (left < 0)
+
+
+@pytest.mark.parametrize(("ago", "said"), [(1.0, False), (300.0, True)])
+def test_a_guard_that_has_stopped(
+    node: Node,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    ago: float,
+    said: bool,
+) -> None:
+    """The agent may have renewed since: it is the guard that has to be looked at."""
+    node.guard_noted(heard(-5), at=boottime() - ago)
+
+    assert node.ask(monkeypatch, OF_JOB) == hook.REFUSED
+    assert ("the guard of this node has noted nothing for 300 s" in capsys.readouterr().err) is said

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from federation.api.names import FEDQ_NAMESPACE, ORIGIN_CONFIGMAP, Label
+from federation.core.failover import Tier
 from federation.edge.environment import complaint
 from federation.edge.kind_informers import DISPATCHED, LOCAL
 from federation.edge.kube import KubeClient
@@ -25,7 +26,9 @@ from federation.edge.resources import (
 from tests.fakes.kube_api import FakeKube
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.support import Worker, custom, job
+from worker_agent.__main__ import run
 from worker_agent.agent import Settings
+from worker_agent.heartbeat import Heartbeat
 from worker_agent.settings import AgentSettings
 from worker_agent.whereabouts import WrongPlaceError, refuse_beside_manager
 
@@ -72,8 +75,9 @@ async def test_it_runs_the_jobs_of_a_queue_without_the_check() -> None:
     async with found.running():
         task = asyncio.create_task(found.workloads.run())
         try:
-            found.add(local("a", 2), local("b", 1))
+            found.add(local("a", 2))
             await until(lambda: found.started("a"))
+            found.add(local("b", 1))  # of the same second: who is first is settled by the UID
             await until(lambda: len(found.fake.items(WORKLOADS)) == 2)
             for workload in found.fake.items(WORKLOADS):
                 assert workload["metadata"]["labels"][Label.LOCAL.value] == "true"
@@ -162,6 +166,43 @@ async def test_an_agent_of_a_worker_on_a_management_cluster() -> None:
         )
         with pytest.raises(WrongPlaceError, match="FEDQ_BESIDE_MANAGER=true"):
             await refuse_beside_manager(client)
+
+
+async def test_it_refuses_before_it_takes_the_lease() -> None:
+    """The agent of the cluster that it claims to be would end, replaced."""
+    fake = FakeKube()
+    fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
+    fake.create(CONFIGMAPS, {"metadata": {"name": ORIGIN_CONFIGMAP, "namespace": FEDQ_NAMESPACE}})
+    beats: list[object] = []
+
+    async def beat(take_over: object, on_change: object) -> None:
+        beats.append(take_over)
+        await asyncio.Event().wait()
+
+    settings = AgentSettings.model_construct(cluster="a", tier=Tier.AGENT)
+    async with KubeClient(Endpoint("https://fake"), transport=fake) as client:
+        with pytest.raises(WrongPlaceError):
+            await run(client, Heartbeat(client, "a", "agent-1"), settings, Settings(), beat)
+    assert not beats
+
+
+async def test_an_api_server_that_is_away_keeps_no_lease_from_being_renewed() -> None:
+    """Where the agent is, is asked again when it has read everything."""
+    fake = FakeKube()
+    fake.cut()
+    beats = asyncio.Event()
+
+    async def beat(take_over: object, on_change: object) -> None:
+        beats.set()
+        await asyncio.Event().wait()
+
+    settings = AgentSettings.model_construct(cluster="a", tier=Tier.AGENT)
+    async with KubeClient(Endpoint("https://fake"), transport=fake) as client:
+        heartbeat = Heartbeat(client, "a", "agent-1")
+        task = asyncio.create_task(run(client, heartbeat, settings, Settings(), beat))
+        async with asyncio.timeout(10):
+            await beats.wait()
+        await stop([task])
 
 
 @pytest.mark.parametrize(

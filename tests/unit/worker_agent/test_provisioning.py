@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -17,11 +17,15 @@ from federation.edge.resources import (
     POD_TEMPLATES,
     PROVISIONING_CONFIGS,
     PROVISIONING_REQUESTS,
+    WORKLOADS,
 )
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.lives import Lived
-from tests.unit.worker_agent.support import custom, job, mirrored
+from tests.unit.worker_agent.support import Worker, custom, job, mirrored
+from worker_agent import __main__ as program
+from worker_agent.agent import Settings
 from worker_agent.provisioning import Provisioning
+from worker_agent.settings import AgentSettings
 
 
 class Autoscaled(Lived):
@@ -172,3 +176,84 @@ async def test_a_config_that_is_missing() -> None:
         await until(lambda: "is not active" in str(day.agent.waits), "it waits")
         day.fake.create(PROVISIONING_CONFIGS, {**config, "metadata": {"name": "nodes"}})
         await day.asked("a")
+
+
+async def test_a_config_that_was_never_there() -> None:
+    """A check that has said nothing yet says so too."""
+    day = Autoscaled()
+    day.fake.delete(PROVISIONING_CONFIGS, "nodes")
+    day.fake.merge(ADMISSION_CHECKS, "prov", {"status": {"conditions": None}}, status=True)
+
+    def told() -> str:
+        found = (day.fake.get(ADMISSION_CHECKS, "prov").get("status") or {}).get("conditions") or ()
+        return str(found)
+
+    async with day.living():
+        await until(lambda: "create it" in told(), "it says what to do")
+
+
+async def test_what_was_asked_for_a_workload_before_it() -> None:
+    """Somebody has deleted the Workload: the answer to its request is none to the next one's."""
+    day = Autoscaled()
+    async with day.living():
+        day.add(job("a"))
+        request = await day.asked("a")
+        asked, before = day.requests()[request], day.workload("a")["metadata"]
+        day.fake.delete(WORKLOADS, before["name"], "team")
+        if request not in day.requests():  # a real garbage collector comes later
+            meta = {key: asked["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
+            day.fake.create(PROVISIONING_REQUESTS, {**asked, "metadata": meta})
+        await until(lambda: (day.workload("a").get("metadata") or before)["uid"] != before["uid"])
+        day.says(request, "Provisioned")
+        await until(lambda: "deleted first" in str(day.status("a").get("admissionChecks")), "told")
+        await day.at_peace()
+        assert not day.started("a")
+        day.fake.delete(PROVISIONING_REQUESTS, request, "team")
+        await day.asked("a")
+        (owner,) = asked["metadata"]["ownerReferences"]
+        assert owner["uid"] == before["uid"]
+        (owner,) = day.requests()[request]["metadata"]["ownerReferences"]
+        assert owner["uid"] == day.workload("a")["metadata"]["uid"]
+        day.says(request, "Provisioned")
+        await until(lambda: day.started("a"), "started")
+
+
+async def test_a_request_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a parameter that the API server does not take, for one: the check says it."""
+    monkeypatch.setattr("worker_agent.provisioning.RETRY_S", 0.01)
+    day = Autoscaled()
+    day.fake.fail(
+        lambda request: request.method == "POST" and "provisioningrequests" in request.url.path,
+        times=3,
+        status=422,
+    )
+    async with day.living():
+        day.add(mirrored("a"))
+        await until(lambda: "injected" in str(day.status("a").get("admissionChecks")), "told")
+        request = await day.asked("a")
+        day.says(request, "Provisioned")
+        await until(lambda: day.started("a"), "started")
+
+
+async def test_requests_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent asks for no nodes then, and is not well: their CRD may be missing."""
+    problems: list[Callable[[], str]] = []
+    monkeypatch.setattr(program, "app", lambda problem, status: problems.append(problem))
+
+    async def serve(pages: object, listen: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(program, "serve", serve)
+    day = Worker()
+    day.fake.fail(
+        lambda request: "provisioningrequests" in request.url.path, times=10**9, status=404
+    )
+    settings = AgentSettings.model_construct(
+        beside_manager=True, cluster="", provisioning=True, listen="127.0.0.1:0"
+    )
+    async with KubeClient(Endpoint("https://fake"), transport=day.fake) as client:
+        task = asyncio.create_task(
+            program.run(client, None, settings, Settings(beside_manager=True))
+        )
+        await until(lambda: problems and "provisioningrequests" in problems[0](), "it is told")
+        await stop([task])
