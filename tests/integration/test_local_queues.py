@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -26,6 +27,7 @@ from federation.edge.resources import (
     WORKLOADS,
     Resource,
 )
+from fedq.rig.errors import RigError
 from fedq.rig.rig import Rig
 from fedq.stack import LOCAL_AGENT, Stack
 from tests.integration.conftest import API, Team, flavor, queue_objects
@@ -239,6 +241,24 @@ async def test_whose_a_job_is_cannot_be_changed(sides: Sides) -> None:
         with pytest.raises(Forbidden, match="never changed"):
             await sides.home.patch(JOBS, "a", change, sides.name)
     await until(sides.home, JOBS, sides.name, "a", condition("Complete"))
+
+
+async def test_a_tenant_starts_no_job_by_writing_the_label(sides: Sides) -> None:
+    """The label takes a Job away from the manager; only Fedq can start it then."""
+    sides.queues(**CHECKED)
+    await sides.labelled(local=False)
+    rig, home = sides.stack.rig, sides.stack.rig.management
+    who, space = ("--as", "tenant"), ("-n", sides.name)
+    rig.kubectl(home, "create", "rolebinding", "t", "--clusterrole=edit", "--user=tenant", *space)
+    forged = sides.team.job("forged")
+    forged["metadata"]["labels"][Label.LOCAL.value] = "true"
+    rig.kubectl(home, "create", "-f", "-", *who, *space, input=json.dumps(forged))
+    start = ("patch", "job", "forged", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+    with pytest.raises(RigError, match="is started by Fedq's agent"):
+        rig.kubectl(home, *start, *who, *space)
+    await sides.waits("forged", "Misconfigured", "")
+    assert await sides.pods_here("forged") == 0
+    assert not await sides.there_is("forged")
 
 
 async def test_the_default_queue_and_pods(sides: Sides) -> None:
