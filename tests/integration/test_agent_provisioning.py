@@ -8,8 +8,11 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from federation.api.names import Controller
+from federation.edge.errors import NotFound, TooManyRequests
+from federation.edge.kube import KubeClient
 from federation.edge.resources import (
     ADMISSION_CHECKS,
     CRDS,
@@ -44,6 +47,7 @@ async def nodes(agents: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         crd = minimal_crd(res.group, res.version, "ProvisioningRequest")
         crd["spec"]["versions"][0]["subresources"] = {"status": {}}
         await client.create(CRDS, crd)
+        await served(client)
         parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig"}
         check = {
             "controllerName": Controller.PROVISIONING_REQUEST.value,
@@ -59,6 +63,15 @@ async def nodes(agents: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         monkeypatch.delenv("FEDQ_PROVISIONING")
         agents.start_agent("worker-1")
         await client.delete(CRDS, crd["metadata"]["name"])
+
+
+async def served(client: KubeClient) -> None:
+    """Until the API server has made room for the new kind: before, it answers 404, then 429."""
+    patience = {"stop": stop_after_delay(30), "wait": wait_fixed(0.1), "reraise": True}
+    starts = retry_if_exception_type((NotFound, TooManyRequests))
+    async for attempt in AsyncRetrying(retry=starts, **patience):
+        with attempt:
+            await client.list(PROVISIONING_REQUESTS)
 
 
 async def request(place: Place) -> Json:
