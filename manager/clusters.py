@@ -345,9 +345,15 @@ class Clusters:
         identity = self._identity(name)
         plain = self.plain(name)
         return ClusterSpec(
-            name, kubeconfig, self._origin, identity, self.external, self.off, plain,
+            name,
+            kubeconfig,
+            self._origin,
+            identity,
+            self.external,
+            self.off,
+            plain,
             self.management,
-        )  # fmt: skip
+        )
 
     def _identity(self, name: str) -> str:
         return self.watcher.leases.identity(name)

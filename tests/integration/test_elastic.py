@@ -82,10 +82,13 @@ def ray_cluster(team: str, small: int, big: int) -> Json:
     groups = [
         {"groupName": "small", "replicas": small, "template": kinds.template("2")},
         {
-            "groupName": "big", "replicas": big, "numOfHosts": 2, "maxReplicas": 2,
+            "groupName": "big",
+            "replicas": big,
+            "numOfHosts": 2,
+            "maxReplicas": 2,
             "template": kinds.template("1"),
         },
-    ]  # fmt: skip
+    ]
     head = {"template": kinds.template("1"), "rayStartParams": {}}
     spec = {"headGroupSpec": head, "workerGroupSpecs": groups}
     body = kinds.of(kinds.row("RayCluster"), "ray", team, spec)

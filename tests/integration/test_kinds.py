@@ -273,9 +273,12 @@ async def test_a_pod_takes_the_place_of_one_that_failed(team: Team) -> None:
             phases[name] = shown["status"]["phase"]
             assert gates(shown) == ["kueue.x-k8s.io/admission"]
         assert phases == {
-            "g-a": "Failed", "g-b": "Succeeded", "a-new": "Succeeded",
-            "g-large": "Pending", "g-more": "Pending",
-        }  # fmt: skip
+            "g-a": "Failed",
+            "g-b": "Succeeded",
+            "a-new": "Succeeded",
+            "g-large": "Pending",
+            "g-more": "Pending",
+        }
         for name in ("g-a", "g-b", "a-new"):
             await gone(worker, PODS, (team.name, name))
 

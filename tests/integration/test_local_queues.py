@@ -268,9 +268,12 @@ async def test_the_default_queue_and_pods(sides: Sides) -> None:
     door["metadata"]["name"] = "default"
     sides.stack.apply(sides.stack.rig.management, [door])
     await until(
-        sides.home, LOCAL_QUEUES, sides.name, "default",
+        sides.home,
+        LOCAL_QUEUES,
+        sides.name,
+        "default",
         lambda queue: bool((queue["metadata"].get("labels") or {}).get(Label.LOCAL.value)),
-    )  # fmt: skip
+    )
     body = sides.team.job("a", seconds=1)
     del body["metadata"]["labels"]
     async for attempt in AsyncRetrying(wait=wait_fixed(0.5), stop=stop_after_delay(30)):

@@ -15,7 +15,7 @@ from federation.edge.kube import KubeClient
 from federation.edge.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, WORKLOADS
 from tests.integration.agents import is_true
 from tests.integration.conftest import API, Team
-from tests.integration.test_dispatch import submit, until
+from tests.integration.test_dispatch import condition, submit, until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -137,7 +137,7 @@ async def test_the_winner_is_admitted_when_its_checks_are_ready(checked: Checked
     template = started["spec"]["template"]["metadata"]
     assert template["labels"]["made-by"] == "test"
     assert template["annotations"]["test/says"] == "here"
-    await until(checked.management, JOBS, team.name, "a", is_true("Complete"))  # type: ignore[arg-type]
+    await until(checked.management, JOBS, team.name, "a", condition("Complete"))
     done = await checked.workload("management", "a", is_true("Finished"))
     assert is_true("Admitted")(done)
     assert done["status"]["clusterName"] == cluster
@@ -168,4 +168,4 @@ async def test_who_is_rejected_everywhere_waits_with_the_reason(checked: Checked
             )
     cluster = await checked.offered("b", len(workers) + 1)
     await checked.answer(cluster, "b", "Ready")
-    await until(checked.management, JOBS, team.name, "b", is_true("Complete"))  # type: ignore[arg-type]
+    await until(checked.management, JOBS, team.name, "b", condition("Complete"))

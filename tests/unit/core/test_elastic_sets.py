@@ -68,8 +68,11 @@ PLANS: dict[str, tuple[JobState, tuple[do.Effect, ...]]] = {
     "queued": (known(of(4, 2), of(2, 2), of(2, 2), growing=Growing(GREW, 0)), ()),
     "told why not": (
         known(
-            of(4, 2), of(2, 2), of(2, 2),
-            growing=Growing(GREW, 0), growth_waits=("WaitingForQuota", "0 free"),
+            of(4, 2),
+            of(2, 2),
+            of(2, 2),
+            growing=Growing(GREW, 0),
+            growth_waits=("WaitingForQuota", "0 free"),
         ),
         (
             do.SetScaling(
@@ -78,9 +81,7 @@ PLANS: dict[str, tuple[JobState, tuple[do.Effect, ...]]] = {
         ),
     ),
     "placed": (
-        known(
-            of(4, 2), of(2, 2), of(2, 2), growing=Growing(GREW, 0), grown=admitted(GREW)
-        ),
+        known(of(4, 2), of(2, 2), of(2, 2), growing=Growing(GREW, 0), grown=admitted(GREW)),
         (do.Regrant(admitted(of(4, 2))),),
     ),
     "granted": (known(of(4, 2), of(4, 2), of(2, 2)), (do.AskForMore("a", UID, of(4, 2)),)),
@@ -90,35 +91,31 @@ PLANS: dict[str, tuple[JobState, tuple[do.Effect, ...]]] = {
         (do.Regrant(admitted(of(2, 2))),),
     ),
     # Smaller
-    "one set is smaller": (
-        known(of(2, 1), of(2, 2), of(2, 2)), (do.Resize("a", UID, of(2, 1)),)
-    ),
-    "and the copy is": (
-        known(of(2, 1), of(2, 2), of(2, 1)), (do.Regrant(admitted(of(2, 1))),)
-    ),
+    "one set is smaller": (known(of(2, 1), of(2, 2), of(2, 2)), (do.Resize("a", UID, of(2, 1)),)),
+    "and the copy is": (known(of(2, 1), of(2, 2), of(2, 1)), (do.Regrant(admitted(of(2, 1))),)),
     "to nothing": (known(of(0, 0), of(2, 2), of(2, 2)), (do.Resize("a", UID, of(0, 0)),)),
     # Both
     "one smaller, one larger: first the one": (
-        known(of(4, 1), of(2, 2), of(2, 2)), (do.Resize("a", UID, of(2, 1)),)
+        known(of(4, 1), of(2, 2), of(2, 2)),
+        (do.Resize("a", UID, of(2, 1)),),
     ),
-    "then its quota": (
-        known(of(4, 1), of(2, 2), of(2, 1)), (do.Regrant(admitted(of(2, 1))),)
-    ),
+    "then its quota": (known(of(4, 1), of(2, 2), of(2, 1)), (do.Regrant(admitted(of(2, 1))),)),
     "then the other": (known(of(4, 1), of(2, 1), of(2, 1)), (do.EnqueueGrowth(GREW),)),
     "one smaller while the agent is asked for the other": (
-        known(of(4, 1), of(4, 2), of(2, 2), Asked(of(4, 2))), (do.Resize("a", UID, of(2, 1)),)
+        known(of(4, 1), of(4, 2), of(2, 2), Asked(of(4, 2))),
+        (do.Resize("a", UID, of(2, 1)),),
     ),
     "and what it is asked for would be too much": (
-        known(of(4, 1), of(4, 2), of(2, 1), Asked(of(4, 2))), (do.WithdrawGrowth("a", UID),)
+        known(of(4, 1), of(4, 2), of(2, 1), Asked(of(4, 2))),
+        (do.WithdrawGrowth("a", UID),),
     ),
     # By others
     "somebody gave the copy more of one": (
-        known(of(4, 2), of(2, 2), of(1, 3)), (do.Resize("a", UID, of(1, 2)),)
+        known(of(4, 2), of(2, 2), of(1, 3)),
+        (do.Resize("a", UID, of(1, 2)),),
     ),
-    "somebody gave the copy another set": (
-        known(of(4, 2), of(2, 2), {**of(2, 2), "own": 1}), ()
-    ),
-}  # fmt: skip
+    "somebody gave the copy another set": (known(of(4, 2), of(2, 2), {**of(2, 2), "own": 1}), ()),
+}
 
 
 @pytest.mark.parametrize("name", PLANS)

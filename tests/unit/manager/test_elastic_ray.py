@@ -131,8 +131,10 @@ async def test_larger_waits_for_quota() -> None:
             "It runs 3 pods and asks for 5 (small: 1 of 2, big: 1 of 2): "
         )
         assert (ray.given(), ray.sizes(), held(ray.world, uid)) == (
-            {"small": 1, "big": 1}, [1, 1], 3,
-        )  # fmt: skip
+            {"small": 1, "big": 1},
+            [1, 1],
+            3,
+        )
         other.end("first")
         await until(ray.asked, "asked")
         assert held(ray.world, uid) == 6

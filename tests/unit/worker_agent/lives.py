@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -91,7 +91,7 @@ class Lived(Worker):
             self.mortal = None
             self.deaths += 1
 
-    async def live(self, what: Callable[[Lived], Awaitable[None]], dies_at: int | None) -> None:
+    async def live(self, what: Callable[[Self], Awaitable[None]], dies_at: int | None) -> None:
         """Let something happen, and the agent do what there is to do after it; it is killed before
         its write number `dies_at`, if it comes to that, and another one takes over.
         """
@@ -105,7 +105,7 @@ class Lived(Worker):
             await stop([keeper])
 
     @classmethod
-    async def relive(cls, what: Callable[[Lived], Awaitable[None]], **more: Any) -> None:
+    async def relive(cls, what: Callable[[Self], Awaitable[None]], **more: Any) -> None:
         """Let it happen without harm, and again for every write of the agent, which is killed
         before it. How many writes a day takes varies (what comes at once goes together), so that it
         goes on until a day is over without the write that is looked for.

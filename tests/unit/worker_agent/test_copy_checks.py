@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -185,13 +186,17 @@ async def test_what_it_waits_for_is_told_as_it_changes() -> None:
     async with day.living():
         day.add(mirrored("a"))
         await waits(day, "a")
+
+        def says(text: str) -> bool:
+            return text in day.note_of("a", Mirror.WAITS_FOR)
+
         for text in ("nodes are coming", "2 of 3 nodes", "3 of 3 nodes"):
             day.answer("a", "Pending", message=text)
             if text != "nodes are coming":
                 await day.at_peace()
                 assert text not in day.note_of("a", Mirror.WAITS_FOR)
                 day.later(10)
-            await until(lambda text=text: text in day.note_of("a", Mirror.WAITS_FOR), text)  # type: ignore[misc]
+            await until(partial(says, text), text)
 
 
 async def test_who_preempts_a_copy_that_waits() -> None:

@@ -28,9 +28,15 @@ def template(gpus: int = 1) -> Json:
 
 def cluster(small: int = 1, big: int = 1, *, copied: bool = True) -> Json:
     """A RayCluster with a head that needs nothing, as the manager offers it, or a local one."""
-    meta = mirrored("r", annotations=ELASTIC)["metadata"] if copied else {
-        "name": "r", "namespace": "team", "labels": {Label.QUEUE_NAME.value: "lq"},
-    }  # fmt: skip
+    meta = (
+        mirrored("r", annotations=ELASTIC)["metadata"]
+        if copied
+        else {
+            "name": "r",
+            "namespace": "team",
+            "labels": {Label.QUEUE_NAME.value: "lq"},
+        }
+    )
     sizes = (("small", small, 1), ("big", big, 2))
     groups = [
         {"groupName": name, "replicas": count, "maxReplicas": 4, "template": template(gpus)}

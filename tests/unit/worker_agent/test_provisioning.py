@@ -147,7 +147,7 @@ async def test_nodes_are_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("worker_agent.writes.RETRY_S", 0.01)
     monkeypatch.setattr("worker_agent.provisioning.RETRY_S", 0.01)
     story, config = STORIES[name]
-    await Autoscaled.relive(story, **config)  # type: ignore[arg-type]
+    await Autoscaled.relive(story, **config)
 
 
 async def test_who_needs_no_nodes() -> None:

@@ -87,9 +87,9 @@ async def test_a_copy_gets_its_places_when_the_nodes_are_there(
     """
     monkeypatch.setattr("worker_agent.writes.RETRY_S", 0.01)
     whole = Provisioned()
-    await whole.live(places, None)  # type: ignore[arg-type]
+    await whole.live(places, None)
     for number in range(1, whole.agent_writes):
-        await Provisioned().live(places, number)  # type: ignore[arg-type]
+        await Provisioned().live(places, number)
 
 
 async def test_what_the_check_adds_says_where() -> None:

@@ -79,14 +79,16 @@ def test_how_large_a_copy_is() -> None:
 BOUNDS: dict[str, tuple[Json, int, Json]] = {
     "none": ({}, 5, {"replicas": 5, "minReplicas": 0, "maxReplicas": None}),
     "those of now": (
-        {"minReplicas": 1, "maxReplicas": 9}, 5,
+        {"minReplicas": 1, "maxReplicas": 9},
+        5,
         {"replicas": 5, "minReplicas": 1, "maxReplicas": 9},
     ),
     "fewer than the least": (  # it was not given them: the operator must not make them
-        {"minReplicas": 4, "maxReplicas": 9}, 2,
+        {"minReplicas": 4, "maxReplicas": 9},
+        2,
         {"replicas": 2, "minReplicas": 2, "maxReplicas": 9},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BOUNDS)
