@@ -429,6 +429,8 @@ def test_what_is_only_told(fedq: Fedq, kube: FakeKube) -> None:
 def test_they_are_waited_for(fedq: Fedq, kube: FakeKube) -> None:
     """Until each has ended as its kind does; a group as one."""
     bodies = [make("jobset", "a"), pod("p0", 2), pod("p1", 2)]
+    for body in bodies[1:]:  # a failed one waits for no other in its place
+        body["metadata"]["annotations"]["kueue.x-k8s.io/retriable-in-group"] = "false"
     fedq("submit", "-", input=text(*bodies))
     kube.merge(TYPES["jobset"], "a", {"status": samples.says("Completed")}, "default", status=True)
     for name in ("p0", "p1"):
