@@ -248,7 +248,10 @@ def _fit(item: Pending, admission: Admission, cluster: ClusterView) -> Choice | 
         return f"no LocalQueue {item.namespace}/{item.local_queue} there"
     queue = cluster.queues.get(queue_name)
     if queue is None or not queue.active:
-        return f"ClusterQueue {queue_name} is not active there"
+        return (
+            f"ClusterQueue {queue_name} is not active there: stopped, or a flavor or check missing"
+            " or inactive"
+        )
     barred: set[str] = set()
     said = ""
     while True:

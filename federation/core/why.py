@@ -71,7 +71,11 @@ class Shortage:
             f"{h.namespace}/{h.name} ({format_quantity(self.resource, h.amount)})"
             for h in self.held_by
         )
-        return f"{text}; held by {holders}" if holders else text
+        if not holders:
+            return text
+        told = sum(h.amount for h in self.held_by)
+        others = " and others" if told < self.most - max(0, self.free) else ""
+        return f"{text}; held by {holders}{others}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +226,10 @@ def _quota_hint(queue: str, shortages: tuple[Shortage, ...]) -> str:
         f"{format_quantity(s.resource, s.missing)} more {s.resource} in flavor {s.flavor}"
         for s in nearest
     )
+    verb = "is" if len(nearest) == 1 else "are"
     return (
-        f"It starts when {more} is free: when workloads that hold it end, or when nominalQuota of"
-        f" ClusterQueue {queue} is raised"
+        f"It starts when {more} {verb} free: when workloads that hold it end, or when nominalQuota"
+        f" of ClusterQueue {queue} is raised"
     )
 
 

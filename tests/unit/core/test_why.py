@@ -36,6 +36,7 @@ def test_numbers_and_holders() -> None:
     assert (short.needed, short.free, short.borrowable) == (4, 1, 0)
     assert (short.nominal, short.most, short.missing) == (8, 8, 3)
     assert [(h.name, h.amount) for h in short.held_by] == [("b", 3), ("d", 2), ("a", 1)]
+    assert short.text().endswith("held by team/b (3), team/d (2), team/a (1) and others")
     assert (why.reason, why.requeue) == ("WaitingForQuota", "PreemptionNoCandidates")
 
 
