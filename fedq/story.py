@@ -155,9 +155,10 @@ def _numbers(facts: Facts, queue: QueueView) -> str:
     known = "" if facts.local else f"; in use there: {used or 'no quota at all'}"
     if facts.shares:
         asked += f" (each pod: {', '.join(facts.shares)})"
+    others = "1 waits" if facts.waiting == 1 else f"{facts.waiting} wait"
     return (
-        f"It asks for {asked}{known}. {facts.waiting} wait there,"
-        f" {facts.ahead} of them before this one (its priority is {facts.view.priority})."
+        f"It asks for {asked}{known}. {others} there, {facts.ahead} of them before this one (its"
+        f" priority is {facts.view.priority})."
     )
 
 
@@ -255,8 +256,9 @@ def _checking_there(facts: Facts) -> Story:
 def _admitted(facts: Facts) -> Story:
     text = f"{_name(facts)} is admitted on {_where(facts)} for {_for(facts)}, {_holds(facts)};"
     name, there = facts.view.ref, f" on {facts.view.cluster}" if facts.view.cluster else ""
+    lacks = f" {facts.lacks.rstrip('. ')}." if facts.lacks else ""
     return Story(
-        f"{text} no pod is ready yet.{_trouble(facts)}{_cluster_trouble(facts)}",
+        f"{text} no pod is ready yet.{lacks}{_trouble(facts)}{_cluster_trouble(facts)}",
         f"Its pods{there} say more: `fedq events {name}`, `fedq logs {name}`.",
     )
 
@@ -292,7 +294,7 @@ def _cluster_trouble(facts: Facts) -> str:
 
 def _ended(facts: Facts) -> Story:
     view = facts.view
-    where = f" on {_where(facts)}" if view.cluster else ""
+    where = f" on {_where(facts)}" if view.cluster or facts.local else ""
     why = f": {view.message}" if view.message else ""
     text = f"{_name(facts)} ended as {view.state}{where} {_for(facts)} ago{why}."
     again = "Delete it and submit it again to run it once more."

@@ -65,6 +65,15 @@ def test_offered_admitted_and_held(fedq: Fedq, kube: FakeKube) -> None:
     assert "held" in fedq("why", "held").stdout
 
 
+def test_admitted_and_lacking_pods(fedq: Fedq, kube: FakeKube) -> None:
+    """Why an elastic job has fewer pods than it asks for is told before any of them is ready."""
+    give_queue(kube)
+    lacks = condition("fedq.io/Scaled", "False", "WaitingForQuota", "It runs 2 pods and asks for 9")
+    give_job(kube, "a", workload={**RUNNING, "conditions": [*RUNNING["conditions"], lacks]})
+
+    assert "no pod is ready yet. It runs 2 pods and asks for 9." in fedq("why", "a").stdout
+
+
 def test_leaving(fedq: Fedq, kube: FakeKube) -> None:
     """An evicted job that still has its quota is told as that, with the reason; not as starting."""
     give_queue(kube)
@@ -220,7 +229,7 @@ def test_waiting_on_a_worker(fedq: Fedq, kube: FakeKube) -> None:
     said = fedq("why", "a").stdout
 
     assert "WaitingForQuota: cpu needs 2, 1 free" in said
-    assert "It asks for cpu 2. 1 wait there" in said
+    assert "It asks for cpu 2. 1 waits there" in said
     assert "No worker cluster" not in said
     assert "more is free" not in said
 
