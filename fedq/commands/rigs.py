@@ -135,7 +135,10 @@ def binaries(
         bool, typer.Option("--kueue", help="Only Kueue's manager, for workers without an agent.")
     ] = False,
     with_controllers: Annotated[
-        bool, typer.Option("--controllers", help="Only controllers of other kinds than Job.")
+        bool,
+        typer.Option(
+            "--controllers", help="Only those of JobSet and LeaderWorkerSet, for tests of these."
+        ),
     ] = False,
 ) -> None:
     """Find the programs of the control planes, or build what is missing; print their paths."""

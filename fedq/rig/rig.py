@@ -243,7 +243,7 @@ class Rig:
             raise RigError(
                 f"{name} runs already, with another command or environment",
                 f"pid {known.pid}: {' '.join(known.argv)}",
-                "Stop it first.",
+                "Run `fedq rig down` first, then bring the rig up as you want it.",
             )
         return self._supervisor.await_ready(
             self._supervisor.start(Spec(name, argv, ready, env)), ready
