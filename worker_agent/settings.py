@@ -62,7 +62,7 @@ class AgentSettings(BaseSettings):
     def _of_a_worker(cls, value: T, info: ValidationInfo) -> T:
         beside = info.data.get("beside_manager", False)
         if beside and value:
-            raise ValueError("with FEDQ_BESIDE_MANAGER there is no such thing: unset it")
+            raise ValueError("with FEDQ_BESIDE_MANAGER it has to be unset")
         if not beside and not value:
             raise ValueError("it is required, unless FEDQ_BESIDE_MANAGER=true")
         return value

@@ -12,6 +12,7 @@ def complaint(error: ValidationError) -> str:
     found = []
     for problem in error.errors():
         name = PREFIX + str(problem["loc"][0]).upper()
-        given = "" if problem["type"] == "missing" else f", not {problem['input']!r}"
-        found.append(f"{name}: {problem['msg']}{given}")
+        unset = problem["type"] == "missing" or problem["input"] in ("", None)
+        given = "" if unset else f", not {problem['input']!r}"
+        found.append(f"{name}: {problem['msg'].removeprefix('Value error, ')}{given}")
     return "; ".join(found)
