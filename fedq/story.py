@@ -180,7 +180,7 @@ def _advice(facts: Facts) -> str:
     if "no worker cluster" in facts.view.message:
         return (
             "It starts when a worker cluster has room: when jobs there end, its queues get more"
-            " quota, or a cluster comes back."
+            " quota, a cluster comes back, or what is said of one above is put right."
         )
     missing = _missing(facts)
     if missing:

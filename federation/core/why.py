@@ -177,7 +177,7 @@ def _hint(decision: Wait | Preempt, shortages: tuple[Shortage, ...]) -> str:
     if decision.requeue is Requeue.NO_CLUSTER:
         return (
             "It starts when a worker cluster has room: when jobs there end, its queues get more"
-            " quota, or a cluster comes back"
+            " quota, a cluster comes back, or what is said of one above is put right"
         )
     if decision.reason is Reason.WAITING_FOR_QUOTA and shortages:
         return _quota_hint(queue, shortages)

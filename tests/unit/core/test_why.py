@@ -151,7 +151,8 @@ def test_no_cluster() -> None:
 
     assert why.message == (
         "no worker cluster can take it: a: no room. It starts when a worker cluster has room: when"
-        " jobs there end, its queues get more quota, or a cluster comes back"
+        " jobs there end, its queues get more quota, a cluster comes back, or what is said of one"
+        " above is put right"
     )
     assert (why.requeue, why.shortages) == ("NoCluster", ())
 
