@@ -221,11 +221,12 @@ def test_an_effect_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_copy_that_gets_more_pods_than_were_granted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked_counts(copy: Any) -> dict[str, int]:
-        return {key: number + 1 for key, number in whole(copy).items()}
+    def grown_patch(*grown: Any) -> dict[str, Any]:
+        patch = whole(*grown)
+        return patch | {"spec": {key: number + 1 for key, number in patch["spec"].items()}}
 
-    whole = elastic.asked_counts
-    monkeypatch.setattr(elastic, "asked_counts", asked_counts)
+    whole = elastic.grown_patch
+    monkeypatch.setattr(elastic, "grown_patch", grown_patch)
     assert "and was given" in first("size")
 
 
