@@ -61,6 +61,7 @@ def on_copy(
     if local.live != copy.live and local.live:
         effects.append(do.PushLive(copy.cluster, copy.uid))
     runs, wanted = copy.size.runs if copy.size else {}, elastic.wanted(local)
-    if wanted.keys() == runs.keys() and exceeds(runs, wanted):
+    can = copy.size is not None and elastic.follows(local, copy.size)
+    if can and wanted.keys() == runs.keys() and exceeds(runs, wanted):
         effects.append(do.Resize(copy.cluster, copy.uid, fewest(wanted, runs)))
     return tuple(effects)

@@ -16,7 +16,7 @@ from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.loss import reached
 from federation.core.reasons import Reason
 from federation.core.requests import shrink
-from federation.core.sizes import Counts, Growing, exceeds, fewest, missing
+from federation.core.sizes import Counts, Growing, Size, exceeds, fewest, missing
 from federation.core.stay import earlier, other_checks
 from federation.core.types import Admission, PodSet, PodSetAssignment
 from federation.core.waiting import news_at
@@ -40,6 +40,13 @@ def applies(local: LocalJob, record: Record) -> bool:
     if record.admission is None or record.binding is None:
         return False
     return given(record).keys() == wanted(local).keys()
+
+
+def follows(local: LocalJob, size: Size) -> bool:
+    """Whether a copy can have the numbers that a job asks for: none makes no sense, and its pods
+    come by as many at once as they run. Another step is for the next start.
+    """
+    return size.steps == local.steps and all(pods.count >= 0 for pods in local.pod_sets)
 
 
 def wanted(local: LocalJob) -> Counts:
@@ -89,6 +96,8 @@ def runs(state: JobState) -> RemoteJob | None:
     if leaves or over or not record.admitted or record.move_to or copy.size is None:
         return None
     if copy.size.runs.keys() != given(record).keys():  # its sets were edited there
+        return None
+    if not follows(local, copy.size):
         return None
     return copy if reached(state, copy.cluster) else None
 

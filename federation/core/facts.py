@@ -68,6 +68,8 @@ class LocalJob:
     kind: str = BATCH_JOB
     elastic: bool = False
     """Whether its number of pods may change while it runs."""
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """Of the sets whose number may change only by several pods at once: by how many."""
     live: str = ""
     """Stands for the fields of its spec that a copy follows while it runs; '' if there are none."""
 

@@ -29,12 +29,13 @@ def missing(wanted: Counts, counts: Counts) -> Counts:
 
 class Size(NamedTuple):
     """The pods of a copy: as many as `asked` for, `runs` as its spec is now (fewer if its worker
-    had no room for all), and `there`: those that exist or may yet be made.
+    had no room for all), and `there`: those that exist or may yet be made. `steps` as of LocalJob.
     """
 
     asked: Counts
     runs: Counts
     there: Counts
+    steps: Counts = NO_PODS
 
 
 class Asked(NamedTuple):

@@ -42,7 +42,14 @@ class ElasticSets:
 
     def at_once(self, obj: Json) -> Counts:
         """See JobKind."""
-        return {role.name: role.count for role in self.roles(obj)} if self._changes else {}
+        if not self._changes:
+            return {}
+        return {role.name: max(0, role.count) for role in self.roles(obj)}
+
+    def steps(self, obj: Json) -> Counts:
+        """See LocalJob: groups of which one replica is several pods."""
+        found = {name_of(role, at): _hosts(role, at) for _, role, at in _sets(self.row, obj)}
+        return {name: hosts for name, hosts in found.items() if hosts > 1}
 
     def resized(self, obj: Json, pods: Counts) -> Json:
         """See JobKind. The bounds are those that the object has now."""

@@ -160,6 +160,7 @@ class GenericKind(ElasticSets):
             grace_s=self._grace(obj),
             kind=self.name,
             elastic=self.elastic(obj),
+            steps=self.steps(obj),
             live=self._live(obj),
         )
 
@@ -284,7 +285,7 @@ class GenericKind(ElasticSets):
             rerun_after=wishes.rerun_after,
             breaks=read_epoch(annotations.get(Mirror.BREAKS.value, "")),
             priority=mirrored_priority(obj),
-            size=Size(counts, counts, counts) if self.elastic(obj) else None,
+            size=Size(counts, counts, counts, self.steps(obj)) if self.elastic(obj) else None,
             growth=elastic.asked(obj, self.sized),
             live=annotations.get(Mirror.LIVE.value, ""),
             status=mapping(obj, ("status",)),

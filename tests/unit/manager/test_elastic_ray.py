@@ -230,3 +230,37 @@ async def test_what_does_not_grow_where_it_runs(kind: JobKind) -> None:
         found = find(workload(ray.world, "r")["status"], ConditionType.EVICTED)
         assert found is not None
         assert found["reason"] == "OutOfSync"
+
+
+@pytest.mark.parametrize(("runs", "asks"), [(1, 2), (2, 1)])
+async def test_other_hosts_are_for_the_next_start(runs: int, asks: int) -> None:
+    """No number of replicas makes as many pods of what runs: nothing is written again and again."""
+    ray, body = Ray(quota=20), elastic(2, 1)
+    body["spec"]["workerGroupSpecs"][0]["numOfHosts"] = runs
+    async with ray.world.running():
+        await ray.starts(body)
+        before = len(ray.fake.log)
+        ray.edit(2, 2, numOfHosts=asks)
+        ray.world.submit("next", 1)
+        await ray.world.offered("next")
+        written = [p for m, p in ray.fake.log[before:] if m == "PATCH" and "/rayclusters/" in p]
+        assert written == []
+        assert ray.given() == {"small": 2 * runs, "big": 1}
+        ray.edit(2, 2, numOfHosts=runs)
+        await until(ray.asked, "asked")
+        ray.goes_on()
+
+
+async def test_less_than_none_is_not_followed() -> None:
+    """KubeRay's schema lets it pass; quota of others is not less than nothing."""
+    ray = Ray()
+    async with ray.world.running():
+        uid = await ray.starts(elastic(2, 1))
+        ray.edit(-3, 1)
+        ray.world.submit("next", 1)
+        await ray.world.offered("next")
+        assert (ray.given(), ray.sizes()) == ({"small": 2, "big": 1}, [2, 1])
+        assert held(ray.world, uid) == 4
+        ray.edit(1, 1)
+        await until(lambda: ray.given() == {"small": 1, "big": 1}, "smaller")
+        ray.goes_on()

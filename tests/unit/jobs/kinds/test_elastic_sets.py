@@ -71,7 +71,7 @@ def test_which_kinds_can(row: Any) -> None:
 
 def test_how_large_a_copy_is() -> None:
     """By pod set, in pods; without the annotation nothing follows."""
-    assert RAY.remote_job("w", ray()).size == Size(WHOLE, WHOLE, WHOLE)
+    assert RAY.remote_job("w", ray()).size == Size(WHOLE, WHOLE, WHOLE, {"slices": 4})
     assert RAY.remote_job("w", ray(elastic=False)).size is None
     assert RAY.at_once(ray(elastic=False)) == WHOLE
 
