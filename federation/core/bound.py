@@ -86,6 +86,8 @@ def plan_bound(
         return state, ()
     if record.life.evicted or copy.refused:
         return _remove(state, copy)
+    if copy.torn and record.admitted:
+        return state, (_evicted_there(record, copy),)
     if effects := returning.adoption(state, record, copy):
         return state, effects
     if copy.suspended and not copy.held:

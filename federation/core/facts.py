@@ -243,6 +243,8 @@ class RemoteJob:
     """What it says of its end, where the status of a Job would not."""
     lacking: bool = False
     """Whether nothing of it runs any more, as pods have failed in whose place others may come."""
+    torn: bool = False
+    """Whether somebody deleted pods of it there, and nothing else of it runs."""
     granted: bool = False
 
     @property

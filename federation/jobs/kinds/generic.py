@@ -293,6 +293,7 @@ class GenericKind(ElasticSets):
             busy=self._lingers(obj),
             ending=ended[1],
             lacking=self._lacking(obj),
+            torn=self._torn(obj),
         )
 
     def in_transit(self, status: Mapping[str, Any]) -> bool:
@@ -348,6 +349,10 @@ class GenericKind(ElasticSets):
 
     def _lacking(self, obj: Json) -> bool:
         """Whether nothing of it runs until other pods come in the place of some that failed."""
+        return False
+
+    def _torn(self, obj: Json) -> bool:
+        """Whether some of its pods were deleted there, and no other runs."""
         return False
 
     def _busy(self, obj: Json) -> bool:

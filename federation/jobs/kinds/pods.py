@@ -195,11 +195,18 @@ class Pods(GenericKind):
         phases = {phase_of(pod) for pod in current(obj)}
         return "Failed" in phases and phases <= {*_ENDED} and retriable(current(obj))
 
+    def _torn(self, obj: Json) -> bool:
+        pods = current(obj)
+        gone = copied(obj) and 0 < len(pods) < group_of(obj).total
+        return gone and all(phase_of(pod) in _ENDED for pod in pods)
+
     def _ended(self, obj: Json) -> tuple[str, str]:
         pods = current(obj)
         phases = [phase_of(pod) for pod in pods]
         if not phases or _serving(obj) or any(phase not in _ENDED for phase in phases):
             return "", ""
+        if len(pods) < group_of(obj).total and (copied(obj) or retriable(pods)):
+            return "", ""  # nobody knows what became of those that are gone
         failed = [pod for pod in pods if phase_of(pod) == "Failed"]
         if self._lacking(obj):
             return "", ""  # others may take their place

@@ -154,3 +154,22 @@ async def test_a_copy_that_goes_gets_no_more_pods() -> None:
         fake.heal()
         await until(lambda: world.record("p0").binding is None, "it has left")
         assert copies(world) == []
+
+
+@pytest.mark.parametrize("retriable", ["true", "false"])
+async def test_a_group_that_lost_a_pod_there_has_not_succeeded(retriable: str) -> None:
+    """A node was drained, or the group is being stopped: what is left of it says nothing of the
+    pods that are gone. It runs again as a whole.
+    """
+    world, note = group("p0", "p1"), {"kueue.x-k8s.io/retriable-in-group": retriable}
+    for name in ("p0", "p1"):
+        world.home.merge(PODS, name, {"metadata": {"annotations": note}}, "team")
+    async with world.running():
+        await begins(world)
+        told(world, "p0", "Running")
+        await until(lambda: phase(world, "p0") == "Running", "it runs")
+        world.workers["a"].fake.delete(PODS, "p1", "team")
+        told(world, "p0", "Succeeded")
+        await until(lambda: world.record("p0").attempt == 2, "it runs again")
+        assert not world.record("p0").finished
+        await until(lambda: copies(world) == ["p0", "p1"], "offered")
