@@ -53,7 +53,10 @@ class Copies:
         """Create the copy."""
         local, record = facts(state)
         link = self._link(state, offer.cluster)
-        body = await self._copy(uid, local, record, offer, await self.job_body(uid, local))
+        job, kind = await self.job_body(uid, local), self._controller.kinds[local.kind]
+        if not offer.void and (problem := start_problem(job, record, kind)):
+            raise Ended(on.CannotStart(problem))
+        body = await self._copy(uid, local, record, offer, job)
         latest = self._controller.states.get(uid) or JobState()
         if not offer.void and not checked(latest, latest.record or record):
             raise Again("", AFTER_CONFLICT_S)  # a check has changed its mind meanwhile
@@ -86,8 +89,6 @@ class Copies:
             disconnect=Disconnect(bound.policy, bound.rerun_after) if bound else Disconnect(),
         )
         kind = self._controller.kinds[local.kind]
-        if not offer.void and (problem := start_problem(job, record, kind)):
-            raise Ended(on.CannotStart(problem))
         vendors = self._controller.policies.resources.vendors
         views = self._controller.views
         most = views.timings.kill if views.clamp_grace else None

@@ -11,7 +11,8 @@ from federation.api.names import Mirror
 from federation.edge.resources import PODS, WORKLOADS
 from tests.unit.manager.federation import Federation
 from tests.unit.manager.support import until
-from tests.unit.manager.test_kinds import GATE, copies, give, phase, serving, started
+from tests.unit.manager.test_kinds import GATE, copies, give, phase, pod, serving, started
+from tests.unit.manager.test_lifecycle import checked_queue, decide
 
 Json = dict[str, Any]
 
@@ -173,3 +174,22 @@ async def test_a_group_that_lost_a_pod_there_has_not_succeeded(retriable: str) -
         await until(lambda: world.record("p0").attempt == 2, "it runs again")
         assert not world.record("p0").finished
         await until(lambda: copies(world) == ["p0", "p1"], "offered")
+
+
+async def test_one_with_another_label_than_a_check_adds_takes_its_place() -> None:
+    """Its own word stands. The group runs already: it is not asked again whether it can start."""
+    world = serving(world=checked_queue())
+    for name in ("p0", "p1"):
+        give(world, name)
+    async with world.running():
+        await until(lambda: (r := world.record("p0")) and r.binding, "bound")
+        (pods,) = world.record("p0").admission.pod_sets
+        updates = [{"name": pods.name, "labels": {"tier": "x"}}]
+        decide(world, "Ready", "p0", podSetUpdates=updates)
+        await begins(world)
+        await fails(world, "p1")
+        other = {"metadata": {**pod("p2")["metadata"], "name": "p2"}}
+        other["metadata"]["labels"] |= {"tier": "y"}
+        world.home.create(PODS, {**pod("p2"), **other, "status": {"phase": "Pending"}})
+        await until(lambda: "p2" in copies(world), "it is made")
+        assert at(world, "p2")["metadata"]["labels"]["tier"] == "y"
