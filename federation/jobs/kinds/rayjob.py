@@ -7,11 +7,12 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from federation.api.kinds.paths import first, mapping
+from federation.api.kinds.paths import first, mapping, number, places
 from federation.core.types import PodSet
 from federation.jobs.containers import PodDefaults
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
+from federation.jobs.kinds.parts import shown
 from federation.jobs.kinds.shape import shaped
 from federation.jobs.pods import pod_set
 
@@ -44,7 +45,19 @@ class Ray(GenericKind):
                 f"{'.'.join(at)} is set, so Ray's autoscaler would add workers that no quota was"
                 f" found for: remove it{more if self.elastic(obj) else ''}"
             )
-        return super().problem(obj, defaults)
+        return super().problem(obj, defaults) or self._below_least(obj)
+
+    def _below_least(self, obj: Json) -> str:
+        """KubeRay makes at least `minReplicas`, whatever was charged."""
+        for place, group in places(obj, self.row.roles[1].at):
+            least, count = number(group, ("minReplicas",), 0), number(group, ("replicas",), 1)
+            if least > count:
+                return (
+                    f"{shown(place)}.minReplicas is {least}, so that Ray's operator would make more"
+                    f" workers than the {count} of its replicas: set replicas to {least}, or"
+                    " minReplicas lower"
+                )
+        return ""
 
 
 class RayJob(Ray):

@@ -33,6 +33,18 @@ def test_rays_autoscaler_would_pass_the_quota_by(kind: str) -> None:
     assert found.problem(obj) == ""
 
 
+@pytest.mark.parametrize("kind", ["RayCluster", "RayJob", "RayService"])
+@pytest.mark.parametrize(("least", "right"), [(None, True), (2, True), (3, False)])
+def test_what_rays_operator_makes_at_least_is_charged(
+    kind: str, least: int | None, right: bool
+) -> None:
+    group = {"groupName": "w", "replicas": 2, "minReplicas": least, "template": template()}
+    found, obj = ray(kind, workerGroupSpecs=[group])
+    said = found.problem(obj)
+    assert (said == "") is right
+    assert right or "workerGroupSpecs[0].minReplicas is 3" in said
+
+
 @pytest.mark.parametrize(("hosts", "pods"), [(0, 2), (1, 2), (4, 8)])
 def test_a_worker_of_ray_has_one_host_at_least(hosts: int, pods: int) -> None:
     group = {"groupName": "w", "replicas": 2, "numOfHosts": hosts, "template": template()}
