@@ -129,3 +129,18 @@ async def test_one_that_asks_for_something_else_waits() -> None:
         group.add("d")
         await until(lambda: group.gone("d"), "the one that fits")
         assert group.get("c")["spec"]["schedulingGates"] == [GATE]
+
+
+async def test_a_group_of_people_that_lost_a_pod_waits_for_another_one() -> None:
+    """As in Kueue it ends when as many have succeeded as belong to it."""
+    group = Group(copied=False)
+    async with group.worker.running():
+        await group.runs()
+        group.fake.delete(PODS, "b", "team")
+        group.is_in("a", "Succeeded")
+        await until(lambda: group.used() == 1, "one succeeded")
+        group.worker.later(5)
+        group.add("c")
+        await until(lambda: group.gone("c"), "let go")
+        group.is_in("c", "Succeeded")
+        await until(lambda: group.used() == 0, "ended")
