@@ -80,6 +80,7 @@ async def nodes(agents: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         agents.rig.stop_process(PROCESS, grace=0)
         monkeypatch.setenv("FEDQ_PROVISIONING", "true")
         agents.start_agent("worker-1")
+        await active(client, name)
         yield found
         agents.rig.stop_process(PROCESS, grace=0)
         monkeypatch.delenv("FEDQ_PROVISIONING")
@@ -94,6 +95,13 @@ async def served(client: KubeClient) -> None:
     async for attempt in AsyncRetrying(retry=starts, **patience):
         with attempt:
             await client.list(PROVISIONING_REQUESTS)
+
+
+async def active(client: KubeClient, name: str) -> None:
+    """Until the agent has said that it answers a check: its ClusterQueue is inactive before."""
+    async for attempt in AsyncRetrying(stop=stop_after_delay(30), wait=wait_fixed(0.1)):
+        with attempt:
+            assert is_true("Active")(await client.get(ADMISSION_CHECKS, name))
 
 
 async def request(place: Place) -> Json:
