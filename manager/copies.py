@@ -29,6 +29,8 @@ from manager.link import ClusterLink
 from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
 from manager.protocol import AdoptCopy, ChangeCopy, CreateCopy, DeleteCopy, Outcome, Reply, Result
 
+Change = do.Prioritize | do.PushLive | do.Resize | do.AskForMore | do.WithdrawGrowth
+
 
 class Copies:
     """One per manager. Raises Again and Ended; see `manager.outcomes`."""
@@ -124,20 +126,17 @@ class Copies:
         notes = {Mirror.PRIORITY.value: str(effect.priority)}
         labels = {Label.PRIORITY_CLASS.value: local.priority_class or None}
         body: Json = {"metadata": {"annotations": notes, "labels": labels}}
-        await self._change(uid, state, effect.cluster, effect.uid, body)
+        await self._change(uid, state, effect, body)
 
     async def push(self, uid: str, state: JobState, effect: do.PushLive) -> None:
         """Have the copy say what the job says now, as far as it follows while it runs."""
         local, record = facts(state)
         job, kind = await self.job_body(uid, local), self._controller.kinds[local.kind]
-        link, copy = self._link(state, effect.cluster), state.remotes[effect.cluster]
-        added: Json | None = None
+        copy, added = state.remotes[effect.cluster], None
         if kind.bundled and (fresh := newcomers(job, copy.status.get("pods") or ())) is not None:
             offer = do.Offer(effect.cluster, copy.attempt)
             added = await self._copy(uid, local, record, offer, fresh)
-        body = kind.live_patch(job)
-        command = ChangeCopy(copy.key, effect.uid, body, copy.kind, uid, added=added)
-        self._take(uid, copy, await link.command(command))
+        await self._change(uid, state, effect, kind.live_patch(job), added=added)
 
     async def resize(
         self, uid: str, state: JobState, effect: do.Resize | do.AskForMore | do.WithdrawGrowth
@@ -156,15 +155,20 @@ class Copies:
                 body = elastic.ask_patch(kind.resized(job, effect.pods))
             case do.WithdrawGrowth(refused=str(why)) if why:
                 body = {"metadata": {"annotations": {Mirror.GROW_REFUSED.value: why}}}
-        link, copy = self._link(state, effect.cluster), state.remotes[effect.cluster]
-        command = ChangeCopy(copy.key, effect.uid, body, copy.kind, uid, size)
-        self._take(uid, copy, await link.command(command))
+        await self._change(uid, state, effect, body, size=size)
 
     async def _change(
-        self, uid: str, state: JobState, cluster: str, copy_uid: str, body: Json
+        self,
+        uid: str,
+        state: JobState,
+        effect: Change,
+        body: Json,
+        *,
+        size: Json | None = None,
+        added: Json | None = None,
     ) -> None:
-        link, copy = self._link(state, cluster), state.remotes[cluster]
-        command = ChangeCopy(copy.key, copy_uid, body, copy.kind, uid)
+        link, copy = self._link(state, effect.cluster), state.remotes[effect.cluster]
+        command = ChangeCopy(copy.key, effect.uid, body, copy.kind, uid, size, added)
         self._take(uid, copy, await link.command(command))
 
     async def remove(self, uid: str, state: JobState, effect: do.RemoveRemote) -> None:

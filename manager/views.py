@@ -78,11 +78,6 @@ class Views:
         bound, held = record.binding, record.admission
         assert bound is not None
         assert held is not None
-        flavors = {
-            (given.name, resource): name
-            for given in held.pod_sets
-            for resource, name in given.flavors.items()
-        }
         return Pending(
             uid=elastic.growth_uid(uid),
             namespace=local.key.namespace,
@@ -98,7 +93,7 @@ class Views:
             ),
             generation=max(local.version, record.version),
             preemptible=self.preemptible(local),
-            growth=Growth(uid, bound.cluster, flavors),
+            growth=Growth(uid, bound.cluster, elastic.flavors(held)),
         )
 
     def growth_holder(self, uid: str, state: JobState) -> Holder | None:

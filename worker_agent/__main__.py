@@ -55,7 +55,6 @@ from worker_agent.workloads import Workloads
 
 log = structlog.get_logger(__name__)
 
-PARTS = ("agent", "workloads", "gates", "pins", "report")
 NO_LEASE = unlimited(1)
 
 
@@ -115,10 +114,11 @@ async def run(
             web = serve(app(problem, _status(client, heartbeat)), settings.listen)
             tasks.create_task(vital(web, "web"))
         log.info("agent.started", cluster=settings.cluster, beside=beside, jobs=len(agent.jobs))
-        runs = [agent.run(), workloads.run(), gates.run(), pins.run()]
+        parts = {"agent": agent.run(), "workloads": workloads.run()}
+        parts |= {"gates": gates.run(), "pins": pins.run()}
         if reporter:
-            runs.append(reporter.run())
-        for name, part in zip(PARTS, runs, strict=False):
+            parts["report"] = reporter.run()
+        for name, part in parts.items():
             tasks.create_task(vital(part, name))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 
+from federation.core import elastic
 from federation.core.backoff import RequeueState, spread
 from federation.core.checks import synced
 from federation.core.controls import (
@@ -163,7 +164,7 @@ class Controls:
         """
         if job.stage is not Stage.RUNNING or job.admission is None or job.mirrored:
             return False
-        held = {pods.name: pods.count for pods in job.admission.pod_sets}
+        held = elastic.counts(job.admission)
         if not exceeds(job.at_once, held) or job.uid in self._state.evicting:
             return False
         runs = sum(job.at_once.values())

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from federation.core.cycle import Fit
-from federation.core.elastic import counts, grown, growth_uid, shrunk
+from federation.core.elastic import counts, flavors, grown, growth_uid, shrunk
 from federation.core.reasons import Reason
 from federation.core.sizes import exceeds, fewest, missing
 from federation.core.types import Admission, Growth, Pending
@@ -100,11 +100,6 @@ class Growths:
         assert job.admission is not None
         # Its spec may ask for more than was charged.
         more = missing(job.grow_to, fewest(job.asks, counts(job.admission)))
-        flavors = {
-            (given.name, resource): flavor
-            for given in job.admission.pod_sets
-            for resource, flavor in given.flavors.items()
-        }
         return Pending(
             uid=growth_uid(job.uid),
             namespace=job.key.namespace,
@@ -118,7 +113,7 @@ class Growths:
             ),
             generation=sum(job.grow_to.values()),
             preemptible=job.preemptible,
-            growth=Growth(job.uid, "", flavors),
+            growth=Growth(job.uid, "", flavors(job.admission)),
         )
 
     def admit(self, job: WorkerJob, fit: Fit) -> None:

@@ -17,6 +17,7 @@ from federation.api.names import ConditionType, Controller
 from federation.api.provisioning import ProvisioningRequestConfig, ProvisioningRequestConfigSpec
 from federation.api.record import find
 from federation.core.checks import AdmissionCheckState, CheckState
+from federation.core.elastic import counts
 from federation.core.facts import ObjectKey, Record
 from federation.edge.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from federation.edge.informer import Informer, Store
@@ -184,8 +185,7 @@ class Provisioning:
     ) -> Verdict | None:
         """What a check is to say now; None for what it says."""
         assert job.holds is not None
-        counts = {pods.name: pods.count for pods in job.holds.pod_sets}
-        pods = provisioning.managed(job.pod_sets, counts, config)
+        pods = provisioning.managed(job.pod_sets, counts(job.holds), config)
         if state.state not in (CheckState.PENDING, CheckState.READY):
             return None
         if not pods:
@@ -219,6 +219,7 @@ class Provisioning:
         assigned = {p.name: p for p in job.holds.pod_sets}
         templates = {role.name: role.template for role in kind.roles(kind.original(body))}
         namespace, owner = record.key.namespace, _owner(record)
+        asked = []
         for pod_set in pods:
             used = set(assigned[pod_set].flavors.values())
             given = [flavors[n] for n in sorted(used & flavors.keys())]
@@ -228,10 +229,7 @@ class Provisioning:
             await self._create(
                 POD_TEMPLATES, provisioning.pod_template(called, namespace, owner, made)
             )
-        asked = [
-            (provisioning.template_name(name, pod_set, record.uid), assigned[pod_set].count)
-            for pod_set in pods
-        ]
+            asked.append((called, assigned[pod_set].count))
         notes = body["metadata"].get("annotations") or {}
         await self._create(
             PROVISIONING_REQUESTS,

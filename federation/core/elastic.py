@@ -64,6 +64,15 @@ def counts(admission: Admission) -> Counts:
     return {pods.name: pods.count for pods in admission.pod_sets}
 
 
+def flavors(admission: Admission) -> dict[tuple[str, str], str]:
+    """The flavor of each resource of each pod set, for more pods of the same."""
+    return {
+        (pods.name, resource): flavor
+        for pods in admission.pod_sets
+        for resource, flavor in pods.flavors.items()
+    }
+
+
 def grown(admission: Admission, more: Admission) -> Admission:
     """What is held with more pods, which are in the same flavors."""
     added = {pods.name: pods for pods in more.pod_sets}

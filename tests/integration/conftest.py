@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from federation.api.names import FEDQ_NAMESPACE, Lease, Mirror
 from federation.core.failover import DEFAULT
+from fedq.rig.rig import Rig
 from fedq.stack import Stack
-
-if TYPE_CHECKING:
-    from fedq.rig.rig import Rig
 
 Json = dict[str, Any]
 API = "kueue.x-k8s.io/v1beta2"
@@ -34,6 +35,18 @@ def agents(rig: Rig) -> Iterator[Stack]:
         yield found
     finally:
         found.stop()
+
+
+@contextmanager
+def own_rig(name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A rig for the tests of one module; kept where that of the session is."""
+    kept = os.environ.get("FEDQ_TEST_RIG_HOME")
+    found = Rig.load(Path(f"{kept}-{name}") if kept else tmp_path_factory.mktemp(name))
+    try:
+        yield found
+    finally:
+        if not kept:
+            found.down()
 
 
 @pytest.fixture(scope="session")

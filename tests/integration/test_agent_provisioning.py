@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,36 +20,15 @@ from federation.edge.resources import (
     PROVISIONING_CONFIGS,
     PROVISIONING_REQUESTS,
 )
-from fedq.rig.rig import Rig
 from fedq.stack import DEPLOY, Stack
 from tests.integration.agents import Place, is_true, place, running
-from tests.integration.conftest import API, flavor, lease
+from tests.integration.conftest import API
 from tests.integration.test_crds import minimal_crd
 
 pytestmark = pytest.mark.timeout(180)
 
 Json = dict[str, Any]
 PROCESS = "agent/worker-1"
-
-
-@pytest.fixture
-def agents(tmp_path: Path) -> Iterator[Stack]:
-    """A worker on a rig of its own: beside agents that other tests have set up otherwise, this one
-    was seen to ask for nothing.
-    """
-    rig = Rig.load(tmp_path / "rig")
-    try:
-        rig.up(workers=1, nodes=1)
-        found = Stack(rig)
-        found.install()
-        for cluster in rig.clusters:
-            found.apply(cluster, [flavor()])
-        found.apply(rig.management, [lease("worker-1")])
-        found.start_agent("worker-1")
-        yield found
-        found.stop()
-    finally:
-        rig.down()
 
 
 @pytest.fixture

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,9 +26,8 @@ from federation.edge.resources import (
     Resource,
 )
 from fedq.rig.errors import RigError
-from fedq.rig.rig import Rig
 from fedq.stack import LOCAL_AGENT, Stack
-from tests.integration.conftest import API, Team, flavor, queue_objects
+from tests.integration.conftest import API, Team, flavor, own_rig, queue_objects
 from tests.integration.test_dispatch import condition, until
 
 Json = dict[str, Any]
@@ -43,9 +40,7 @@ WORKER = "worker-1"
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A rig of its own: a management cluster with nodes, and one worker."""
-    kept = os.environ.get("FEDQ_TEST_RIG_HOME")
-    found = Rig.load(Path(f"{kept}-local") if kept else tmp_path_factory.mktemp("local"))
-    try:
+    with own_rig("local", tmp_path_factory) as found:
         found.up(workers=1, nodes=1, management_nodes=1)
         stack = Stack(found)
         stack.install()
@@ -55,9 +50,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.start(runtime="in-process")
         yield stack
         stack.stop()
-    finally:
-        if not kept:
-            found.down()
 
 
 def check() -> list[Json]:

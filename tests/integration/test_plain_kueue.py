@@ -23,9 +23,8 @@ from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, PODS, WORKLOADS
 from fedq.rig import kueue
 from fedq.rig.errors import RigError
-from fedq.rig.rig import Rig
 from fedq.stack import DEPLOY, Stack
-from tests.integration.conftest import Team, flavor, queue_objects
+from tests.integration.conftest import Team, flavor, own_rig, queue_objects
 from tests.integration.test_dispatch import condition, gone, until
 
 Json = dict[str, Any]
@@ -71,9 +70,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         kueue.program()
     except RigError as error:
         pytest.skip(f"Kueue's manager could not be built: {error}")
-    kept = os.environ.get("FEDQ_TEST_RIG_HOME")
-    found = Rig.load(Path(f"{kept}-kueue") if kept else tmp_path_factory.mktemp("kueue"))
-    try:
+    with own_rig("kueue", tmp_path_factory) as found:
         found.up(workers=2, nodes=1)
         stack = PlainStack(found)
         stack.install()
@@ -82,9 +79,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.start(runtime="in-process")
         yield stack
         stack.stop()
-    finally:
-        if not kept:
-            found.down()
 
 
 def team(stack: Stack, name: str, here: int, there: int) -> Team:

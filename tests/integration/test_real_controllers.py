@@ -13,7 +13,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,10 +25,9 @@ from federation.edge.resources import JOBS, PODS, WORKLOADS, Resource, resource_
 from federation.jobs.kinds.registry import KINDS
 from fedq.cli import app
 from fedq.rig import controllers
-from fedq.rig.rig import Rig
 from fedq.stack import Stack
 from tests.integration.agents import priority_class
-from tests.integration.conftest import flavor, queue_objects
+from tests.integration.conftest import flavor, own_rig, queue_objects
 from tests.integration.kind_objects import create, gone, job_set, row, template, until
 from tests.integration.test_kinds import condition, gates
 
@@ -48,9 +46,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A rig of its own, as CRDs that take anything are on that of the session."""
     if not all(map(controllers.is_built, controllers.CONTROLLERS)):
         pytest.skip("the controllers were not built: run `fedq rig binaries --controllers`")
-    kept = os.environ.get("FEDQ_TEST_RIG_HOME")
-    found = Rig.load(Path(f"{kept}-real") if kept else tmp_path_factory.mktemp("real"))
-    try:
+    with own_rig("real", tmp_path_factory) as found:
         found.up(workers=1, nodes=2)
         stack = Stack(found)
         stack.install()
@@ -64,9 +60,6 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.start(runtime="in-process")
         yield stack
         stack.stop()
-    finally:
-        if not kept:
-            found.down()
 
 
 @dataclass

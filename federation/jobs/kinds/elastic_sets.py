@@ -12,6 +12,7 @@ from typing import Any
 from federation.api.kinds.paths import Place, first, mapping, number, places, put
 from federation.api.kinds.row import Role, Row
 from federation.api.record import is_elastic
+from federation.core.elastic import counts
 from federation.core.sizes import Counts, fewest
 from federation.core.types import Admission
 from federation.jobs import template
@@ -84,9 +85,9 @@ class ElasticSets:
 
     def no_larger(self, body: Json, admission: Admission) -> Json:
         """A copy to be made, with no more pods of a set than were admitted."""
-        counts = self.at_once(body)
-        left = fewest(counts, {pods.name: pods.count for pods in admission.pod_sets})
-        return body if left == counts else self._applied(body, self.resized(body, left))
+        asked = self.at_once(body)
+        left = fewest(asked, counts(admission))
+        return body if left == asked else self._applied(body, self.resized(body, left))
 
     def _applied(self, copy: Json, said: Json) -> Json:
         made = copy
