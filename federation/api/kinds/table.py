@@ -102,6 +102,7 @@ ROWS: Final[tuple[Row, ...]] = (
         failed=(Sign("Failed"),),
         stopped=(Sign("Suspended"),),
         active=(("status", "jobsStatus", EACH, "active"),),
+        deadline=("spec", "activeDeadlineSeconds"),
         module="trainjob",
         note="counted by its own numNodes and resourcesPerNode, which it has to say",
     ),
@@ -115,7 +116,8 @@ ROWS: Final[tuple[Row, ...]] = (
             Role(("spec",), "submitter", template=("submitterPodTemplate",), counts=()),
         ),
         controller="ray.io/kuberay-operator",
-        failed=(Sign(field=_DEPLOYMENT, values=("Failed",)),),
+        # KubeRay never looks again at one that it finds invalid.
+        failed=(Sign(field=_DEPLOYMENT, values=("Failed", "ValidationFailed")),),
         complete=(Sign(field=_DEPLOYMENT, values=("Complete",)),),
         ready=(Sign(field=("status", "rayClusterStatus", "state"), values=("ready",)),),
         stopped=(Sign(field=_DEPLOYMENT, values=("Suspended",)),),

@@ -75,6 +75,13 @@ class TrainJob(GenericKind):
             return obj
         return {**obj, "spec": put(obj["spec"], ("runtimePatches",), patches or None)}
 
+    def limit_time(self, body: Json, used_s: int) -> None:
+        """See JobKind. Of one that is there the limit cannot be changed: it begins anew when that
+        goes on.
+        """
+        if not first(body, ("metadata", "uid")):
+            super().limit_time(body, used_s)
+
     def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
         """See JobKind."""
         if not first(obj, (*_TRAINER, "resourcesPerNode")):

@@ -73,6 +73,14 @@ def test_what_goes_on_has_the_time_that_is_left(name: str, spec: Json, expected:
     assert goes_on(KINDS[name], {"spec": spec}, 45) == expected
 
 
+def test_the_limit_of_a_train_job_is_set_once() -> None:
+    """A new copy has what is left; of one that is there it cannot be changed."""
+    kind = KINDS["TrainJob.v1alpha1.trainer.kubeflow.org"]
+    body: Json = {"metadata": {}, "spec": ALONE}
+    assert goes_on(kind, {**body, "metadata": {"uid": "u"}}, 45) == {"suspend": False}
+    assert goes_on(kind, body, 45)["activeDeadlineSeconds"] == 15
+
+
 def test_no_limit_is_made_up() -> None:
     """Neither of the two."""
     body = copy_of(job(), IDENTITY, held(accumulated_past_s=45))

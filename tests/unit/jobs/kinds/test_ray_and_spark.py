@@ -52,6 +52,15 @@ def test_a_worker_of_ray_has_one_host_at_least(hosts: int, pods: int) -> None:
     assert {p.name: p.count for p in found.pod_sets(obj)} == {"head": 1, "w": pods}
 
 
+def test_a_job_that_kuberay_finds_invalid_has_failed() -> None:
+    """It stays as it is, whatever the fields of its Ray job say."""
+    kind: Any = KINDS["RayJob.v1.ray.io"]
+    status = {"jobDeploymentStatus": "ValidationFailed", "message": "no such mode"}
+    remote = kind.remote_job("w", sample(kind.row, status=status))
+    assert (remote.finished, remote.ending) == ("Failed", "no such mode")
+    assert kind.running(sample(kind.row, status=status)).gone
+
+
 @pytest.mark.parametrize(("own", "cpu"), [({}, 2500), (template("3"), 5000)])
 def test_a_submitter_beside_rays_head_is_charged(own: Json, cpu: int) -> None:
     more = {"submitterPodTemplate": own} if own else {}
