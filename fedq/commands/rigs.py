@@ -15,6 +15,7 @@ from fedq.rig import cli as planes
 from fedq.rig import controllers, kueue
 from fedq.rig.binaries import find_or_build
 from fedq.rig.errors import RigError
+from fedq.rig.operators import CONTROLLERS
 from fedq.rig.rig import Rig
 from fedq.rig.tools import LOCAL_TOOLS
 from fedq.stack import Stack
@@ -137,12 +138,12 @@ def binaries(
     with_controllers: Annotated[
         bool,
         typer.Option(
-            "--controllers", help="Only those of JobSet and LeaderWorkerSet, for tests of these."
+            "--controllers", help="Only those of other kinds (JobSet, Ray, Kubeflow, …), for tests."
         ),
     ] = False,
 ) -> None:
     """Find the programs of the control planes, or build what is missing; print their paths."""
-    for controller in controllers.CONTROLLERS if with_controllers else ():
+    for controller in CONTROLLERS if with_controllers else ():
         typer.echo(f"{controller.name:<24} {controllers.program(controller, planes.tell)}")
     if with_kueue:
         typer.echo(f"{'kueue':<24} {kueue.program(planes.tell)}")

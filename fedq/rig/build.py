@@ -37,8 +37,8 @@ def build(
         tell(f"building {', '.join(missing)} {group.version} with {go.version} (once per user)")
         with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as work:
             module = Path(work, "module")
-            shutil.copytree(GOTOOLS / group.name, module)
-            for path in (module, *module.iterdir()):
+            shutil.copytree(GOTOOLS / group.gotool, module)
+            for path in (module, *module.rglob("*")):
                 path.chmod(path.stat().st_mode | 0o200)
             output = Path(work, "out")
             _compile(go, group, missing, module, output, tell)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,12 @@ import yaml
 from federation.api import yaml_text
 from fedq.rig.binaries import Progress, find_or_build
 from fedq.rig.modules import keep
+from fedq.rig.operators import Controller, Seat
 from fedq.rig.paths import binary_cache
 from fedq.rig.pki import Authority
 from fedq.rig.ports import allocate
 from fedq.rig.rig import Rig
-from fedq.rig.tools import JOBSET as JOBSET_GROUP
-from fedq.rig.tools import LWS as LWS_GROUP
-from fedq.rig.tools import Group, is_executable
+from fedq.rig.tools import is_executable
 
 Json = dict[str, Any]
 
@@ -42,72 +42,61 @@ _BEFORE = {
 _WEBHOOKS = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 
 
-@dataclass(frozen=True, slots=True)
-class Controller:
-    """One of them.
-
-    Attributes:
-        group: its one program.
-        module: Go module that has its manifests in `config/default`.
-        configuration: apiVersion of its Configuration.
-        needs: controllers of Kubernetes itself that a rig has not, and this one builds on.
-    """
-
-    group: Group
-    module: str
-    configuration: str
-    needs: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Of the program, and what the names of its objects begin with."""
-        return self.group.name
-
-    @property
-    def account(self) -> str:
-        """Its user name on a cluster."""
-        return f"system:serviceaccount:{self.name}-system:{self.name}-controller-manager"
-
-
-JOBSET = Controller(JOBSET_GROUP, "sigs.k8s.io/jobset", "config.jobset.x-k8s.io/v1alpha1")
-LWS = Controller(
-    LWS_GROUP,
-    "sigs.k8s.io/lws",
-    "config.lws.x-k8s.io/v1alpha1",
-    ("statefulset-controller",),
-)
-CONTROLLERS = (JOBSET, LWS)
-
-
 def program(controller: Controller, tell: Progress = print) -> Path:
     """The program, built if it is not there yet, and its manifests beside it. Raises RigError."""
     found = find_or_build([controller.name], tell)[controller.name]
-    keep(controller.group, controller.module, "config", "config")
+    keep(controller.group, controller.module, controller.manifests, controller.manifests)
     return found
 
 
 def is_built(controller: Controller) -> bool:
     """Whether `program` has nothing to do."""
     folder = binary_cache() / controller.group.folder
-    return is_executable(folder / controller.name) and (folder / "config").is_dir()
+    return is_executable(folder / controller.name) and (folder / controller.manifests).is_dir()
 
 
-def run(rig: Rig, cluster: str, controller: Controller) -> None:
+def run(
+    rig: Rig, cluster: str, controller: Controller, env: Mapping[str, str] | None = None
+) -> None:
     """Install it on a cluster and run it there until the rig is down, or until
-    `stop_process("NAME/CLUSTER")`. `program` was called. Safe to repeat.
+    `stop_process("NAME/CLUSTER")`, with more in its environment. `program` was called. Safe to
+    repeat.
     """
-    manifests = binary_cache() / controller.group.folder / "config" / "default"
-    objects = list(yaml.safe_load_all(rig.kubectl(cluster, "kustomize", str(manifests))))
+    objects = _manifests(rig, cluster, controller)
     _apply(rig, cluster, [one for one in objects if one["kind"] in _BEFORE])
     for crd in objects:
         if crd["kind"] == "CustomResourceDefinition":
             _served(rig, cluster, crd)
     if controller.needs:
         _start_needed(rig, cluster, controller)
-    address = _start(rig, cluster, controller)
+    seat = _seat(rig, cluster, controller)
+    _start(rig, cluster, controller, seat, env or {})
     authority = Authority(rig.home / "pki").certificate_file.read_bytes()
+    address = f"{seat.host}:{seat.webhook}"
     hooks = [one for one in objects if one["kind"] in _WEBHOOKS]
-    _apply(rig, cluster, [reached_at(one, address, authority) for one in hooks])
+    if hooks:
+        _apply(rig, cluster, [reached_at(one, address, authority) for one in hooks])
+
+
+def manifests(controller: Controller) -> Path:
+    """The folder with what its module brings; `program` was called."""
+    return binary_cache() / controller.group.folder / controller.manifests
+
+
+def _manifests(rig: Rig, cluster: str, controller: Controller) -> list[Json]:
+    """What its installation consists of, as kustomize puts it together."""
+    parts = [manifests(controller) / part for part in controller.parts]
+    folder = parts[0]
+    if len(parts) > 1:
+        folder = rig.data_dir(f"{controller.name}-manifests")
+        paths = [os.path.relpath(part, folder) for part in parts]
+        content = {"namespace": controller.namespace, "resources": paths}
+        (folder / "kustomization.yaml").write_text(yaml_text.dump(content))
+    made = list(yaml.safe_load_all(rig.kubectl(cluster, "kustomize", str(folder))))
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": controller.namespace}}
+    names = {"Namespace": {controller.namespace}, "CustomResourceDefinition": controller.without}
+    left_out = [one["metadata"]["name"] in names.get(one["kind"], ()) for one in made]
+    return [own, *(one for one, out in zip(made, left_out, strict=True) if not out)]
 
 
 def _served(rig: Rig, cluster: str, crd: Json) -> None:
@@ -155,39 +144,32 @@ def _ports(folder: Path) -> list[int]:
     return list(json.loads(kept.read_text()))
 
 
-def _start(rig: Rig, cluster: str, controller: Controller) -> str:
-    """Start the program; where its webhooks are served."""
+def _seat(rig: Rig, cluster: str, controller: Controller) -> Seat:
+    """Where it is on a cluster, with its certificate."""
     host, folder = rig.network.host(cluster), rig.data_dir(f"{controller.name}-{cluster}")
     health, webhook = _ports(folder)
     # Key and certificate are in one file, which Go reads as both.
     pair = Authority(rig.home / "pki").server(folder / "tls.crt", host)
     if not (key := folder / "tls.key").exists():  # the program watches it
         key.symlink_to(pair)
-    config = folder / "config.yaml"
-    config.write_text(
-        yaml_text.dump(
-            {
-                "apiVersion": controller.configuration,
-                "kind": "Configuration",
-                "health": {"healthProbeBindAddress": f"{host}:{health}"},
-                "metrics": {"bindAddress": "0"},
-                "webhook": {"host": host, "port": webhook, "certDir": str(folder)},
-                "leaderElection": {"leaderElect": False},
-                "internalCertManagement": {"enable": False},
-            }
-        )
-    )
-    kubeconfig = folder / "kubeconfig"
+    return Seat(host, health, webhook, folder)
+
+
+def _start(
+    rig: Rig, cluster: str, controller: Controller, seat: Seat, env: Mapping[str, str]
+) -> None:
+    kubeconfig = seat.folder / "kubeconfig"
     kubeconfig.touch(mode=0o600)
-    kubeconfig.write_text(_as(controller.account, rig.kubeconfig(cluster)))
+    kubeconfig.write_text(_as(controller.user, rig.kubeconfig(cluster)))
+    started = controller.start(seat)
+    page = f"{seat.host}:{seat.health}"
     rig.start_process(
         f"{controller.name}/{cluster}",
-        [str(program(controller)), f"--config={config}"],
-        {"KUBECONFIG": str(kubeconfig)},
-        lambda: _ready(f"{host}:{health}"),
+        [str(program(controller)), *started.arguments],
+        {"KUBECONFIG": str(kubeconfig), **started.env, **env},
+        (lambda: _ready(page)) if controller.health else None,
         cluster=cluster,
     )
-    return f"{host}:{webhook}"
 
 
 def _as(account: str, admin: Path) -> str:

@@ -41,7 +41,7 @@ def _source(group: Group, module: str) -> Path:
     command = [str(go.program), "mod", "download", "-json", f"{module}@v{group.version}"]
     done = subprocess.run(
         command,
-        cwd=GOTOOLS / group.name,
+        cwd=GOTOOLS / group.gotool,
         env=go_environment(go),
         capture_output=True,
         text=True,

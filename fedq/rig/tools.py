@@ -19,12 +19,19 @@ class Group:
     Attributes:
         packages: program → Go package.
         ldflags: linker flags that give the programs their version.
+        pins: name of the folder in `gotools/` that has their go.mod; '' for one of its own.
     """
 
     name: str
     version: str
     packages: dict[str, str]
-    ldflags: str
+    ldflags: str = ""
+    pins: str = ""
+
+    @property
+    def gotool(self) -> str:
+        """Name of the folder in `gotools/`."""
+        return self.pins or self.name
 
     @property
     def folder(self) -> str:
@@ -75,7 +82,28 @@ LWS = Group(
     "-X sigs.k8s.io/lws/pkg/version.GitVersion=v0.8.0",
 )
 """Like JobSet's the controller of a kind: only built where a test wants a real one."""
-GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, JOBSET, LWS)
+_OPERATORS = "operators"
+KUBERAY = Group(
+    "kuberay",
+    "1.6.0",
+    {"kuberay": "github.com/ray-project/kuberay/ray-operator"},
+    pins=_OPERATORS,
+)
+TRAINING = Group(
+    "training-operator",
+    "1.9.3",
+    {"training-operator": "fedq.io/rig/operators/training"},
+    pins=_OPERATORS,
+)
+MPI = Group("mpi-operator", "0.8.0", {"mpi-operator": "fedq.io/rig/operators/mpi"}, pins=_OPERATORS)
+TRAINER = Group(
+    "trainer",
+    "2.2.0",
+    {"trainer": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"},
+)
+"""More of them, of the versions and with the libraries that Kueue is built with, as far as they
+compile with these."""
+GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""
 

@@ -10,9 +10,7 @@ import json
 import os
 import signal
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -20,21 +18,18 @@ from typer.testing import CliRunner
 
 from federation.api.names import Label
 from federation.edge.kube import KubeClient
-from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, PODS, WORKLOADS, Resource, resource_of
 from federation.jobs.kinds.registry import KINDS
 from fedq.cli import app
-from fedq.rig import controllers
+from fedq.rig.operators import JOBSET, LWS
 from fedq.stack import Stack
-from tests.integration.agents import priority_class
-from tests.integration.conftest import flavor, own_rig, queue_objects
 from tests.integration.kind_objects import create, gone, job_set, row, template, until
+from tests.integration.real_rigs import LABEL, WORKER, places, real_rig
+from tests.integration.real_rigs import Place as Team
 from tests.integration.test_kinds import condition, gates
 
 Json = dict[str, Any]
-WORKER = "worker-1"
 JOB_SETS = resource_of(row("JobSet"))
-LABEL = {"fedq.io/rig": "real"}
 OF_SET = "jobset.sigs.k8s.io/jobset-name"
 GROUPS = resource_of(KINDS["LeaderWorkerSet.v1.leaderworkerset.x-k8s.io"])
 OF_GROUPS = "leaderworkerset.sigs.k8s.io/name"
@@ -44,35 +39,12 @@ pytestmark = [pytest.mark.rig, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A rig of its own, as CRDs that take anything are on that of the session."""
-    if not all(map(controllers.is_built, controllers.CONTROLLERS)):
-        pytest.skip("the controllers were not built: run `fedq rig binaries --controllers`")
-    with own_rig("real", tmp_path_factory) as found:
-        found.up(workers=1, nodes=2)
-        stack = Stack(found)
-        stack.install()
-        for cluster in found.clusters:
-            stack.apply(cluster, [flavor(), priority_class("urgent", 100)])
-            for controller in controllers.CONTROLLERS:
-                controllers.run(found, cluster, controller)
-        found.kubectl(WORKER, "label", "nodes", "--all", "--overwrite", "fedq.io/rig=real")
-        spec = {"nodeLabels": LABEL}
-        stack.apply(WORKER, [flavor() | {"spec": spec}])
-        stack.start(runtime="in-process")
+    with real_rig("real", (JOBSET, LWS), tmp_path_factory) as stack:
         yield stack
-        stack.stop()
 
 
-@dataclass
-class Place:
-    """A team with eight cores on the worker."""
-
-    name: str
-    home: KubeClient
-    worker: KubeClient
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.name, "train"
+class Place(Team):
+    """A team and its JobSets."""
 
     def job_set(self, name: str = "train", *, seconds: float = 2, **more: Any) -> Json:
         """A driver and two workers of two pods each, which run so long."""
@@ -84,9 +56,6 @@ class Place:
         body["spec"] |= more.get("spec", {})
         body["metadata"]["labels"] |= more.get("labels", {})
         return body
-
-    async def workload(self, holds: Callable[[Json], object]) -> Json:
-        return await until(self.home, WORKLOADS, (self.name, ""), holds)
 
     async def jobs(self, name: str = "train") -> list[Json]:
         return await self._of(JOBS, name)
@@ -101,18 +70,8 @@ class Place:
 
 @pytest.fixture
 async def place(real: Stack) -> AsyncIterator[Place]:
-    name = f"real-{uuid.uuid4().hex[:6]}"
-    for cluster in real.rig.clusters:
-        objects = queue_objects(name, 8)
-        queue = next(one for one in objects if one["kind"] == "ClusterQueue")
-        queue["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
-        real.apply(cluster, objects)
-    async with AsyncExitStack() as opened:
-        clients = [
-            await opened.enter_async_context(KubeClient(load_endpoint(real.rig.kubeconfig(one))))
-            for one in (real.rig.management, WORKER)
-        ]
-        yield Place(name, *clients)
+    async with places(real, f"real-{uuid.uuid4().hex[:6]}") as found:
+        yield Place(found.name, found.home, found.worker)
 
 
 def counted(obj: Json, field: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from typer.testing import CliRunner
 from fedq.cli import app
 from fedq.rig import controllers, modules, tools
 from fedq.rig.build import GOTOOLS
-from fedq.rig.controllers import CONTROLLERS, JOBSET, Controller, is_built, reached_at
+from fedq.rig.controllers import is_built, reached_at
 from fedq.rig.errors import RigError
+from fedq.rig.operators import CONTROLLERS, JOBSET, Controller, Seat
 
 
 @pytest.fixture
@@ -29,6 +31,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module as Go keeps it: nothing in it can be written."""
     source = tmp_path / "module"
     (source / "config" / "default").mkdir(parents=True)
+    (source / "manifests").mkdir()
     (source / "config" / "default" / "kustomization.yaml").write_text("resources: []\n")
     for path in (*source.rglob("*"), source):
         path.chmod(path.stat().st_mode & 0o555)
@@ -64,7 +67,7 @@ def test_it_acts_with_the_rights_of_its_account(tmp_path: Path) -> None:
     admin = tmp_path / "admin"
     admin.write_text(yaml.safe_dump({"users": [{"name": "admin", "user": {"token": "t"}}]}))
 
-    (user,) = yaml.safe_load(controllers._as(JOBSET.account, admin))["users"]
+    (user,) = yaml.safe_load(controllers._as(JOBSET.user, admin))["users"]
 
     assert user["user"]["as"] == "system:serviceaccount:jobset-system:jobset-controller-manager"
 
@@ -117,8 +120,24 @@ def test_a_module_that_cannot_be_had_is_told(
 def test_its_module_is_pinned_to_the_version(controller: Controller) -> None:
     """What is built is what the manifests are of, and the program is the tool of the module."""
     (package,) = controller.group.packages.values()
-    text = (GOTOOLS / controller.name / "go.mod").read_text()
+    folder = GOTOOLS / controller.group.gotool
+    text = (folder / "go.mod").read_text()
 
-    assert f"tool {package}\n" in text
-    assert f"\t{controller.module} v{controller.group.version} " in text
+    if package.startswith("fedq.io/"):  # an entry point of our own
+        source = (folder / package.rpartition("/")[2] / "main.go").read_text()
+        assert f'"{controller.module}/' in source
+    else:
+        assert f"tool {package}\n" in text
+    assert re.search(rf"\t{re.escape(controller.module)} v{controller.group.version}\s", text)
     assert controller.group in tools.GROUPS
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS, ids=lambda one: one.name)
+def test_nothing_of_it_listens_beyond_its_address(controller: Controller, tmp_path: Path) -> None:
+    """What has a webhook or a page for probes is told where; what has neither listens nowhere."""
+    started = controller.start(Seat("127.9.8.7", 18081, 19443, tmp_path))
+
+    files = [one for one in tmp_path.iterdir() if one.suffix == ".yaml"]
+    told = " ".join([*started.arguments, *(one.read_text() for one in files)])
+    assert controller.health == ("127.9.8.7" in told)
+    assert controller.health == ("18081" in told)

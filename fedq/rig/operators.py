@@ -1,0 +1,184 @@
+"""The controllers of other kinds that a rig can run: where their manifests are, how they start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from federation.api import yaml_text
+from fedq.rig.tools import JOBSET as JOBSET_GROUP
+from fedq.rig.tools import KUBERAY as KUBERAY_GROUP
+from fedq.rig.tools import LWS as LWS_GROUP
+from fedq.rig.tools import MPI as MPI_GROUP
+from fedq.rig.tools import TRAINER as TRAINER_GROUP
+from fedq.rig.tools import TRAINING as TRAINING_GROUP
+from fedq.rig.tools import Group
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where one of them is on a cluster: its addresses, a folder with `tls.crt` and `tls.key`."""
+
+    host: str
+    health: int
+    webhook: int
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a program is started with."""
+
+    arguments: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """One of them.
+
+    Attributes:
+        group: its one program.
+        module: Go module that has its manifests, in the folder `manifests`.
+        parts: within that, what kustomize puts together. Several get the namespace of `account`.
+        account: NAMESPACE:NAME of its ServiceAccount.
+        start: what its program is started with.
+        health: whether it says on a page that it is ready.
+        without: CRDs of its installation that somebody else brings.
+        needs: controllers of Kubernetes itself that a rig has not, and this one builds on.
+    """
+
+    group: Group
+    module: str
+    account: str
+    start: Callable[[Seat], Started]
+    manifests: str = "config"
+    parts: tuple[str, ...] = ("default",)
+    health: bool = True
+    without: frozenset[str] = frozenset()
+    needs: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the program."""
+        return self.group.name
+
+    @property
+    def namespace(self) -> str:
+        """Where its ServiceAccount is."""
+        return self.account.partition(":")[0]
+
+    @property
+    def user(self) -> str:
+        """Its user name on a cluster."""
+        return f"system:serviceaccount:{self.account}"
+
+
+def _configured(
+    api_version: str, certificates: Callable[[Seat], Json]
+) -> Callable[[Seat], Started]:
+    """Those that read a Configuration, as controller-runtime's scaffold has it."""
+
+    def start(seat: Seat) -> Started:
+        given = certificates(seat)
+        webhook = {"host": seat.host, "port": seat.webhook, **given.pop("webhook", {})}
+        content = {
+            "apiVersion": api_version,
+            "kind": "Configuration",
+            "health": {"healthProbeBindAddress": f"{seat.host}:{seat.health}"},
+            "metrics": {"bindAddress": "0"},
+            "webhook": webhook,
+            "leaderElection": {"leaderElect": False},
+            **given,
+        }
+        file = seat.folder / "config.yaml"
+        file.write_text(yaml_text.dump(content))
+        return Started([f"--config={file}"], {"TMPDIR": str(seat.folder)})
+
+    return start
+
+
+def _told_where(seat: Seat) -> Json:
+    return {
+        "webhook": {"certDir": str(seat.folder)},
+        "internalCertManagement": {"enable": False},
+    }
+
+
+def _by_default(seat: Seat) -> Json:
+    """It cannot be told where its certificate is: in the folder that controller-runtime takes."""
+    folder = seat.folder / "k8s-webhook-server" / "serving-certs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("tls.crt", "tls.key"):
+        if not (file := folder / name).is_symlink():
+            file.symlink_to(seat.folder / name)
+    return {"certManagement": {"enable": False}}
+
+
+def _kuberay(seat: Seat) -> Started:
+    health = f"--health-probe-bind-address={seat.host}:{seat.health}"
+    return Started([health, "--metrics-addr=0", "--enable-leader-election=false"])
+
+
+def _training(seat: Seat) -> Started:
+    ports = [f"--health-port={seat.health}", f"--webhook-port={seat.webhook}"]
+    return Started([f"--host={seat.host}", *ports, f"--cert-dir={seat.folder}"])
+
+
+def _mpi(seat: Seat) -> Started:
+    return Started([])
+
+
+JOBSET = Controller(
+    JOBSET_GROUP,
+    "sigs.k8s.io/jobset",
+    "jobset-system:jobset-controller-manager",
+    _configured("config.jobset.x-k8s.io/v1alpha1", _told_where),
+)
+LWS = Controller(
+    LWS_GROUP,
+    "sigs.k8s.io/lws",
+    "lws-system:lws-controller-manager",
+    _configured("config.lws.x-k8s.io/v1alpha1", _told_where),
+    needs=("statefulset-controller",),
+)
+KUBERAY = Controller(
+    KUBERAY_GROUP,
+    "github.com/ray-project/kuberay/ray-operator",
+    "default:kuberay-operator",
+    _kuberay,
+)
+TRAINING = Controller(
+    TRAINING_GROUP,
+    "github.com/kubeflow/training-operator",
+    "kubeflow:training-operator",
+    _training,
+    "manifests",
+    ("overlays/standalone",),
+    without=frozenset({"mpijobs.kubeflow.org"}),
+)
+"""Without its MPIJob, as Kueue has it: the newer one has the same name."""
+MPI = Controller(
+    MPI_GROUP,
+    "github.com/kubeflow/mpi-operator",
+    "mpi-operator:mpi-operator",
+    _mpi,
+    "manifests",
+    ("overlays/standalone",),
+    health=False,
+)
+TRAINER = Controller(
+    TRAINER_GROUP,
+    "github.com/kubeflow/trainer/v2",
+    "kubeflow-system:kubeflow-trainer-controller-manager",
+    _configured("config.trainer.kubeflow.org/v1alpha1", _by_default),
+    "manifests",
+    # Its overlays would fetch JobSet's manifests from the net.
+    ("base/crds", "base/rbac", "base/webhook"),
+)
+"""Makes JobSets of TrainJobs: of use with JobSet's controller."""
+CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER)

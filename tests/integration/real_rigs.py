@@ -1,0 +1,84 @@
+"""Rigs on which kinds of jobs have their own controllers, and a team's place on one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from federation.edge.kube import KubeClient
+from federation.edge.kubeconfig import load_endpoint
+from federation.edge.resources import WORKLOADS
+from fedq.rig import controllers
+from fedq.rig.operators import Controller
+from fedq.stack import Stack
+from tests.integration.agents import priority_class
+from tests.integration.conftest import flavor, own_rig, queue_objects
+from tests.integration.kind_objects import until
+
+Json = dict[str, Any]
+WORKER = "worker-1"
+LABEL = {"fedq.io/rig": "real"}
+"""Of all nodes of the worker, and of its flavor."""
+
+
+@contextmanager
+def real_rig(
+    name: str,
+    wanted: Sequence[Controller],
+    tmp_path_factory: pytest.TempPathFactory,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Stack]:
+    """Fedq on a rig with one worker and these controllers, with more in their environment."""
+    if not all(map(controllers.is_built, wanted)):
+        pytest.skip("the controllers were not built: run `fedq rig binaries --controllers`")
+    with own_rig(name, tmp_path_factory) as found:
+        found.up(workers=1, nodes=2)
+        stack = Stack(found)
+        stack.install()
+        for cluster in found.clusters:
+            stack.apply(cluster, [flavor(), priority_class("urgent", 100)])
+            for controller in wanted:
+                controllers.run(found, cluster, controller, env)
+        found.kubectl(WORKER, "label", "nodes", "--all", "--overwrite", "fedq.io/rig=real")
+        stack.apply(WORKER, [flavor() | {"spec": {"nodeLabels": LABEL}}])
+        stack.start(runtime="in-process")
+        yield stack
+        stack.stop()
+
+
+@dataclass
+class Place:
+    """A team with eight cores on each cluster."""
+
+    name: str
+    home: KubeClient
+    worker: KubeClient
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Of its job."""
+        return self.name, "train"
+
+    async def workload(self, holds: Callable[[Json], object]) -> Json:
+        """Wait until something holds of its one Workload."""
+        return await until(self.home, WORKLOADS, (self.name, ""), holds)
+
+
+@asynccontextmanager
+async def places(stack: Stack, name: str) -> AsyncIterator[Place]:
+    """A new team, with clients for both clusters."""
+    for cluster in stack.rig.clusters:
+        objects = queue_objects(name, 8)
+        queue = next(one for one in objects if one["kind"] == "ClusterQueue")
+        queue["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
+        stack.apply(cluster, objects)
+    async with AsyncExitStack() as opened:
+        clients = [
+            await opened.enter_async_context(KubeClient(load_endpoint(stack.rig.kubeconfig(one))))
+            for one in (stack.rig.management, WORKER)
+        ]
+        yield Place(name, *clients)
