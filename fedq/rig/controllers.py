@@ -39,6 +39,8 @@ _BEFORE = {
     "ClusterRoleBinding",
 }
 """What a program needs before it starts. The rest of an installation is how it runs in a pod."""
+# Of megabytes of CRDs the loader in Python makes minutes on a busy machine.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WEBHOOKS = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 
 
@@ -64,9 +66,7 @@ def run(
     """
     objects = _manifests(rig, cluster, controller)
     _apply(rig, cluster, [one for one in objects if one["kind"] in _BEFORE])
-    for crd in objects:
-        if crd["kind"] == "CustomResourceDefinition":
-            _served(rig, cluster, crd)
+    _served(rig, cluster, [one for one in objects if one["kind"] == "CustomResourceDefinition"])
     if controller.needs:
         _start_needed(rig, cluster, controller)
     seat = _seat(rig, cluster, controller)
@@ -92,21 +92,19 @@ def _manifests(rig: Rig, cluster: str, controller: Controller) -> list[Json]:
         paths = [os.path.relpath(part, folder) for part in parts]
         content = {"namespace": controller.namespace, "resources": paths}
         (folder / "kustomization.yaml").write_text(yaml_text.dump(content))
-    made = list(yaml.safe_load_all(rig.kubectl(cluster, "kustomize", str(folder))))
+    made = list(yaml.load_all(rig.kubectl(cluster, "kustomize", str(folder)), _LOADER))
     own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": controller.namespace}}
     names = {"Namespace": {controller.namespace}, "CustomResourceDefinition": controller.without}
     left_out = [one["metadata"]["name"] in names.get(one["kind"], ()) for one in made]
     return [own, *(one for one, out in zip(made, left_out, strict=True) if not out)]
 
 
-def _served(rig: Rig, cluster: str, crd: Json) -> None:
-    """Wait until a cluster serves a kind."""
+def _served(rig: Rig, cluster: str, crds: list[Json]) -> None:
+    """Wait until a cluster serves kinds."""
+    names = [f"crd/{crd['metadata']['name']}" for crd in crds]
     # `kubectl wait` fails where no conditions are written yet; they come with the names.
-    named = f"jsonpath={{.status.acceptedNames.kind}}={crd['spec']['names']['kind']}"
-    for sign in (named, "condition=Established"):
-        rig.kubectl(
-            cluster, "wait", f"--for={sign}", f"crd/{crd['metadata']['name']}", "--timeout=60s"
-        )
+    for sign in ("jsonpath={.status.acceptedNames.kind}", "condition=Established"):
+        rig.kubectl(cluster, "wait", f"--for={sign}", *names, "--timeout=60s")
 
 
 def reached_at(configuration: Json, address: str, authority: bytes) -> Json:
@@ -189,5 +187,6 @@ def _ready(address: str) -> bool:
 
 
 def _apply(rig: Rig, cluster: str, objects: list[Json]) -> None:
-    text = yaml_text.dump_all(objects)
+    listed = {"apiVersion": "v1", "kind": "List", "items": objects}
+    text = json.dumps(listed)
     rig.kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", input=text)

@@ -48,6 +48,9 @@ def real_rig(
         stack.start(runtime="in-process")
         yield stack
         stack.stop()
+        for cluster in found.clusters:  # a rig that is kept may get them with another environment
+            for controller in wanted:
+                found.stop_process(f"{controller.name}/{cluster}")
 
 
 @dataclass
