@@ -135,8 +135,13 @@ class Jobs:
         """
         if job.mirrored:
             patch["metadata"]["annotations"] |= self._lives_under()
+        first, *more = self._kinds[job.kind].start_writes(patch)
         try:
-            await self._patch(job, patch)
+            written = await self._patch(job, first)
+            for then in more:
+                version = written["metadata"]["resourceVersion"]
+                meta = {**then["metadata"], "resourceVersion": version}
+                written = await self._patch(job, {**then, "metadata": meta})
         except (Forbidden, Invalid) as error:
             await self.refuse(job, f"{Reason.FAILED_TO_START}: {error.message}")
             return
@@ -291,7 +296,7 @@ class Jobs:
     async def _stop(self, job: WorkerJob, meta: Json) -> None:
         """Hold it back again; some kinds can only be deleted."""
         kind = self._kinds[job.kind]
-        if not kind.deletes:
+        if not (kind.deletes or (kind.deletes_copies and job.mirrored)):
             await self._patch(job, {"metadata": meta, "spec": self._suspend(job)})
             return
         with suppress(NotFound):  # the head of a group: the other pods have to stop all the same

@@ -1,4 +1,5 @@
-"""Informers of those kinds of jobs that a cluster serves: others wait for their CRD to appear.
+"""Informers of those kinds of jobs that a cluster serves: others wait for their CRD to appear. What
+is a part of another job is not handed on.
 
 What is served is asked of the API server's discovery: that answers for all kinds at once, and says
 nothing else when a CRD was added or removed.
@@ -21,6 +22,7 @@ from federation.edge.bundles import Bundles
 from federation.edge.errors import ApiError, Forbidden, NotFound, Unreachable
 from federation.edge.informer import Handler, Informer, Select
 from federation.edge.kube import KubeClient
+from federation.edge.parts import Wholes
 from federation.edge.resources import resource_of
 from federation.jobs.kinds.kind import JobKind
 
@@ -123,9 +125,11 @@ class KindInformers:
     def _arrange(self, tasks: asyncio.TaskGroup, there: set[str]) -> None:
         for kind in self._kinds:
             if kind.name in there and kind.name not in self._informers:
-                handler = self._handler(kind)
+                handler: Handler = self._handler(kind)
                 if kind.bundled:
                     handler = Bundles(handler, partial=self._partial, held=self._held)
+                else:
+                    handler = Wholes(handler)
                 select = self._selects[kind.name]
                 informer = Informer(self._client, resource_of(kind), handler, select=select)
                 task = tasks.create_task(informer.run(), name=f"informer/{kind.plural}")

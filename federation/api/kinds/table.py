@@ -11,9 +11,11 @@ _RUN: Path = ("spec", "runPolicy")
 
 
 def _kubeflow(
-    kind: str, field: str, roles: tuple[str, ...], version: str = "v1", note: str = ""
+    kind: str, field: str, roles: tuple[str, ...], version: str = "v1", *, heeds: bool = True
 ) -> Row:
-    """A job of Kubeflow's training operators: replicas by type, a run policy, conditions."""
+    """A job of Kubeflow's training operators: replicas by type, a run policy, conditions. Not all
+    of them heed managedBy.
+    """
     return Row(
         kind,
         "kubeflow.org",
@@ -21,7 +23,7 @@ def _kubeflow(
         f"{kind.lower()}s",
         tuple(Role(("spec", field, role), role.lower()) for role in roles),
         suspend=(*_RUN, "suspend"),
-        managed_by=(*_RUN, "managedBy"),
+        managed_by=(*_RUN, "managedBy") if heeds else (),
         controller=f"kubeflow.org/{'mpi' if kind == 'MPIJob' else 'training'}-operator",
         complete=(Sign("Succeeded"),),
         failed=(Sign("Failed"),),
@@ -31,7 +33,8 @@ def _kubeflow(
         priority=((*_RUN, "schedulingPolicy", "priorityClass"),),
         dropped=((*_RUN, "ttlSecondsAfterFinished"),),
         deadline=(*_RUN, "activeDeadlineSeconds"),
-        note=note,
+        module="" if heeds else "unheeding",
+        note="" if heeds else "shows its status on the management cluster when it has ended",
     )
 
 
@@ -86,10 +89,12 @@ ROWS: Final[tuple[Row, ...]] = (
         "MXJob",
         "mxReplicaSpecs",
         ("Scheduler", "Server", "Worker", "TunerTracker", "TunerServer", "Tuner"),
+        heeds=False,  # operators that know it (up to 1.7) have no such field
     ),
     _kubeflow("XGBoostJob", "xgbReplicaSpecs", ("Master", "Worker")),
     _kubeflow("PaddleJob", "paddleReplicaSpecs", ("Master", "Worker")),
-    _kubeflow("JAXJob", "jaxReplicaSpecs", ("Worker",)),
+    # Of its operator (1.9.3) only this controller does not look at the field.
+    _kubeflow("JAXJob", "jaxReplicaSpecs", ("Worker",), heeds=False),
     _kubeflow("MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"), "v2beta1"),
     Row(
         "TrainJob",
@@ -152,8 +157,8 @@ ROWS: Final[tuple[Row, ...]] = (
         ready=(Sign("Ready"), Sign("RayServiceReady")),
         stopped=(Sign(field=_SERVED, values=("suspended",)),),
         live=(("spec", "serveConfigV2"),),
-        module="ray",
-        note="never ends by itself",
+        module="rayservice",
+        note="never ends by itself; its copy is stopped by deletion",
     ),
     Row(
         "AppWrapper",

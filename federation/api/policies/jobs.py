@@ -1,5 +1,6 @@
 """Policies about Jobs: queued ones start suspended, and marks of mirrored ones are genuine."""
 
+from federation.api.kinds.parts import is_part_cel
 from federation.api.kinds.row import Row
 from federation.api.kinds.table import PODS, ROWS, SCALED
 from federation.api.names import FEDQ_NAMESPACE, JOB_CONTROLLER, Label, Mirror, Option
@@ -97,9 +98,10 @@ def _is_marked(node: str) -> str:
 
 def _metadata_variables() -> Documents:
     """CEL variables new_labels, new_annotations, old_labels, old_annotations; empty if absent; and
-    is_copy.
+    is_copy. What was a part of another job had none: nobody has looked at what it was made with.
     """
-    ages = (("new", "object", ""), ("old", "oldObject", "oldObject != null && "))
+    whole = f"oldObject != null && !{is_part_cel('oldObject')} && "
+    ages = (("new", "object", ""), ("old", "oldObject", whole))
     origin = f"'{Label.MULTIKUEUE_ORIGIN}' in variables"
     is_copy = {"name": "is_copy", "expression": f"{origin}.new_labels || {origin}.old_labels"}
     parts: Documents = [
@@ -123,7 +125,8 @@ def _all_kinds(*more: Row) -> Json:
 
 def no_forgery(*, local: bool = False) -> Documents:
     """Only the mirror and the agent may write the marks by which a mirrored Job is known, and what
-    an agent has noted on it; on a management cluster, those of `local` jobs.
+    an agent has noted on it; on a management cluster, those of `local` jobs. Parts of a job may
+    have those of the job: nobody looks at them.
     """
     unchanged = " && ".join(
         f"variables.new_{p}.all(k, !{_IS_KEPT} || (k in variables.old_{p} && "
@@ -139,7 +142,9 @@ def no_forgery(*, local: bool = False) -> Documents:
     return validating(
         "fedq-no-forgery",
         _all_kinds(),
-        (only_if("local", IS_LOCAL) if local else []) + only_if("marked", marked),
+        (only_if("local", IS_LOCAL) if local else [])
+        + only_if("whole", f"!{is_part_cel('object')}")
+        + only_if("marked", marked),
         [check(f"({unchanged}) || {IS_FEDQ}", message, "Forbidden")],
         variables=_metadata_variables(),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from federation.api.kinds.parts import is_part_cel
 from federation.api.kinds.paths import Path
 from federation.api.kinds.row import Row
 from federation.api.kinds.table import PODS, ROWS, SCALED
@@ -68,7 +69,9 @@ def queue_kind(name: str, managed_by: str | None) -> Documents:
     return mutating(
         f"fedq-queue-{name}",
         match,
-        only_if("queued", QUEUED) + only_if("not-done", f"!({done})"),
+        only_if("queued", QUEUED)
+        + only_if("whole", f"!{is_part_cel('object')}")
+        + only_if("not-done", f"!({done})"),
         [json_patch(" + ".join(patch))],
     )
 

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 class BatchJob:
     """See JobKind."""
 
-    name, seats, bundled, deletes = BATCH_JOB, True, False, False
+    name, seats, bundled, deletes, deletes_copies = BATCH_JOB, True, False, False, False
     kind, group, version, plural = batch_job.KIND, "batch", "v1", "jobs"
     api_version = batch_job.API_VERSION
 
@@ -151,6 +151,10 @@ class BatchJob:
     def reclaimable(self, asked: Json, obj: Json) -> dict[str, int]:
         """See JobKind."""
         return scaling.reclaimable(asked["spec"], obj["spec"], obj.get("status") or {})
+
+    def start_writes(self, patch: Json) -> tuple[Json, ...]:
+        """See JobKind."""
+        return (patch,)
 
     def admission_patch(
         self,

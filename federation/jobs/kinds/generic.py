@@ -61,7 +61,7 @@ MANAGED_BY = Controller.MULTIKUEUE.value
 class GenericKind(ElasticSets):
     """See JobKind. Kinds of their own override what the row cannot say."""
 
-    seats = bundled = deletes = False
+    seats = bundled = deletes = deletes_copies = False
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -387,6 +387,10 @@ class GenericKind(ElasticSets):
     def reclaimable(self, asked: Json, obj: Json) -> dict[str, int]:
         """See JobKind."""
         return {}
+
+    def start_writes(self, patch: Json) -> tuple[Json, ...]:
+        """See JobKind."""
+        return (patch,)
 
     def admission_patch(
         self,

@@ -59,7 +59,8 @@ class JobKind(Protocol):
 
     `name` is Kind.version.group, `seats` whether the agent gives each of its pods its own cards and
     its own place in a topology. One that is `bundled` stands for several pods (`pod_groups`). One
-    that `deletes` cannot be held back again: it is stopped by deleting it.
+    that `deletes` cannot be held back again: it is stopped by deleting it; where it only
+    `deletes_copies`, what people have created on a worker is not.
     """
 
     @property
@@ -80,6 +81,8 @@ class JobKind(Protocol):
     def bundled(self) -> bool: ...
     @property
     def deletes(self) -> bool: ...
+    @property
+    def deletes_copies(self) -> bool: ...
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """Its pods as its spec is now."""
@@ -175,6 +178,11 @@ class JobKind(Protocol):
 
     def reclaimable(self, asked: Json, obj: Json) -> dict[str, int]:
         """Pods that need no quota any more, by pod set; `asked` is the object before its start."""
+
+    def start_writes(self, patch: Json) -> tuple[Json, ...]:
+        """The merge patches that do what one `admission_patch` says, in order; between two of them
+        it is as one that has reserved what it got.
+        """
 
     def admission_patch(
         self,

@@ -60,6 +60,21 @@ class Ray(GenericKind):
         return ""
 
 
+class RayService(Ray):
+    """See JobKind. KubeRay holds it back only before it has run: of one that is suspended later it
+    prepares another cluster, which is suspended, and leaves the one that serves as it is until that
+    is ready (`shouldPrepareNewCluster`). So a copy is stopped by deleting it. Of one that never ran
+    it tells nothing but the name of the cluster that it prepares.
+    """
+
+    deletes_copies = True
+
+    def _busy(self, obj: Json) -> bool:
+        """See GenericKind. Once it serves, or is about to, it goes on."""
+        served = ("status", "activeServiceStatus", "rayClusterName")
+        return (bool(first(obj, served)) or not self.suspended(obj)) and super()._busy(obj)
+
+
 class RayJob(Ray):
     """See JobKind."""
 

@@ -14,10 +14,11 @@ from federation.jobs.kinds.jobset import JobSet
 from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.leaderworkerset import LeaderWorkerSet
 from federation.jobs.kinds.pods import Pods
-from federation.jobs.kinds.rayjob import Ray, RayJob
+from federation.jobs.kinds.rayjob import Ray, RayJob, RayService
 from federation.jobs.kinds.scaled import Scaled
 from federation.jobs.kinds.spark import SparkApplication
 from federation.jobs.kinds.trainjob import TrainJob
+from federation.jobs.kinds.unheeding import Unheeding
 
 MODULES: Final[Mapping[str, type[GenericKind]]] = {
     "": GenericKind,
@@ -27,9 +28,11 @@ MODULES: Final[Mapping[str, type[GenericKind]]] = {
     "pods": Pods,
     "ray": Ray,
     "rayjob": RayJob,
+    "rayservice": RayService,
     "scaled": Scaled,
     "spark": SparkApplication,
     "trainjob": TrainJob,
+    "unheeding": Unheeding,
 }
 
 

@@ -75,6 +75,16 @@ class TrainJob(GenericKind):
             return obj
         return {**obj, "spec": put(obj["spec"], ("runtimePatches",), patches or None)}
 
+    def start_writes(self, patch: Json) -> tuple[Json, ...]:
+        """See JobKind. The trainer's webhook takes patches of the runtime only of one that stays
+        suspended.
+        """
+        placed = {field: value for field, value in patch["spec"].items() if field != "suspend"}
+        if not placed:
+            return (patch,)
+        start = {"metadata": {"uid": patch["metadata"]["uid"]}, "spec": self.suspend(suspend=False)}
+        return {**patch, "spec": placed}, start
+
     def limit_time(self, body: Json, used_s: int) -> None:
         """See JobKind. Of one that is there the limit cannot be changed: it begins anew when that
         goes on.

@@ -61,6 +61,18 @@ def test_a_job_that_kuberay_finds_invalid_has_failed() -> None:
     assert kind.running(sample(kind.row, status=status)).gone
 
 
+def test_a_service_that_is_held_back_from_the_start_has_no_pods() -> None:
+    """KubeRay prepares a cluster for it all the same, and says so. One that serves goes on."""
+    kind: Any = KINDS["RayService.v1.ray.io"]
+    prepared = {"pendingServiceStatus": {"rayClusterName": "r"}, "activeServiceStatus": {}}
+    assert kind.running(sample(kind.row, status=prepared)).gone
+    assert not kind.running(sample(kind.row, suspended=False, status=prepared)).gone
+    serves = {
+        "activeServiceStatus": {"rayClusterName": "r", "rayClusterStatus": {"state": "ready"}}
+    }
+    assert not kind.running(sample(kind.row, status=serves)).gone
+
+
 @pytest.mark.parametrize(("own", "cpu"), [({}, 2500), (template("3"), 5000)])
 def test_a_submitter_beside_rays_head_is_charged(own: Json, cpu: int) -> None:
     more = {"submitterPodTemplate": own} if own else {}

@@ -153,7 +153,8 @@ def test_what_it_says_of_itself(row: Row) -> None:
     assert ("Complete" in said) == bool(row.complete)
     if "ready" in said:
         assert kind.remote_job("w", sample(row, suspended=False, status=said["ready"])).ready
-    stopping = sample(row, status={"x": 1})
+    served = {"activeServiceStatus": {"rayClusterName": "r"}}
+    stopping = sample(row, status=served if row.kind == "RayService" else {"x": 1})
     assert kind.remote_job("w", stopping).busy
     assert not kind.running(stopping).gone
     stopped = sample(row, status=said["stopped"])
@@ -166,7 +167,8 @@ def test_what_it_says_of_itself(row: Row) -> None:
 
 @each
 def test_the_whole_status_comes_back(row: Row) -> None:
-    kind, status = kind_of(row), STATUSES[row.kind]["stopped"]
+    said = "Complete" if row.module == "unheeding" else "stopped"  # of these only the end does
+    kind, status = kind_of(row), STATUSES[row.kind][said]
     local = kind.local_job(managed(row))
     remote = kind.remote_job("w", sample(row, suspended=False, status=status))
     assert kind.is_behind(local, remote)
@@ -267,3 +269,32 @@ def test_patches_of_kueue_stay_where_a_train_job_was_submitted() -> None:
     started["spec"]["runtimePatches"].insert(0, theirs)
     copy = kind.remote_manifest(started, IDENTITY, None, VENDORS)
     assert copy["spec"] == {**bare, "runtimePatches": [theirs]}
+
+
+def test_a_train_job_is_placed_before_it_is_started() -> None:
+    """Its operator takes patches of the runtime only of one that stays suspended."""
+    row = next(row for row in ROWS if row.kind == "TrainJob")
+    kind, obj = kind_of(row), sample(row)
+    patch = kind.admission_patch(obj, admitted(row), [FLAVOR])
+    placed, start = kind.start_writes(patch)
+    assert merge(deepcopy(obj), placed)["spec"]["suspend"] is True
+    assert placed["metadata"] == patch["metadata"]
+    both = merge(merge(deepcopy(obj), placed), start)
+    assert both["spec"] == merge(deepcopy(obj), patch)["spec"]
+    assert kind.start_writes({**patch, "spec": {"suspend": False}})[0]["spec"] == {"suspend": False}
+
+
+@pytest.mark.parametrize("name", ["JAXJob", "MXJob"])
+def test_what_heeds_no_manager_keeps_the_status_of_its_operator(name: str) -> None:
+    """Until it has ended: two that write one status would never agree."""
+    row = next(row for row in ROWS if row.kind == name)
+    kind = kind_of(row)
+    held = sample(row, status=STATUSES[name]["stopped"])
+    local = kind.local_job(held)
+    assert (local.started, local.problem, dict(local.status)) == (False, "", {})
+    assert kind.local_job(sample(row, suspended=False)).problem
+    runs = kind.remote_job("w", sample(row, suspended=False, status=STATUSES[name]["ready"]))
+    assert not kind.is_behind(local, runs)
+    ended = kind.remote_job("w", sample(row, suspended=False, status=STATUSES[name]["Failed"]))
+    assert kind.is_behind(local, ended)
+    assert kind.local_job(sample(row, status=STATUSES[name]["Failed"])).finished == "Failed"
