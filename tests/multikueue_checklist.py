@@ -657,8 +657,11 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_I}real_controllers.py::test_a_job_set_runs_on_a_worker_and_comes_back",
             f"{_I}real_controllers.py::test_one_that_is_held_leaves_nothing_behind_and_runs_again",
             f"{_I}real_controllers.py::test_a_leader_worker_set_runs_as_a_whole",
+            f"{_I}real_kubeflow.py::test_one_runs_on_a_worker_and_comes_back",
+            f"{_I}real_kubeflow.py::test_one_that_is_held_leaves_nothing_behind_and_runs_again",
+            f"{_I}real_ray.py::test_a_cluster_runs_on_a_worker_as_a_whole",
         ),
-        missing="with the controllers of other kinds than Job, JobSet and LeaderWorkerSet",
+        missing="MXJob, AppWrapper, SparkApplication and Volcano's Job with their own controllers",
     ),
     Item(
         115,

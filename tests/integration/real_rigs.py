@@ -42,15 +42,14 @@ def real_rig(
         for cluster in found.clusters:
             stack.apply(cluster, [flavor(), priority_class("urgent", 100)])
             for controller in wanted:
+                # On a rig that is kept it may run with another environment.
+                found.stop_process(f"{controller.name}/{cluster}")
                 controllers.run(found, cluster, controller, env)
         found.kubectl(WORKER, "label", "nodes", "--all", "--overwrite", "fedq.io/rig=real")
         stack.apply(WORKER, [flavor() | {"spec": {"nodeLabels": LABEL}}])
         stack.start(runtime="in-process")
         yield stack
         stack.stop()
-        for cluster in found.clusters:  # a rig that is kept may get them with another environment
-            for controller in wanted:
-                found.stop_process(f"{controller.name}/{cluster}")
 
 
 @dataclass

@@ -49,6 +49,8 @@ class Kind:
     field: str
     container: str
     roles: tuple[tuple[str, int], ...]
+    heeds: bool = True
+    """Whether its operator lets alone what somebody else manages."""
 
     @property
     def resource(self) -> Resource:
@@ -83,7 +85,7 @@ KINDS = (
     Kind("TFJob", "tfReplicaSpecs", "tensorflow", (("Chief", 1), ("PS", 1), ("Worker", 2))),
     Kind("XGBoostJob", "xgbReplicaSpecs", "xgboost", (("Master", 1), ("Worker", 2))),
     Kind("PaddleJob", "paddleReplicaSpecs", "paddle", (("Master", 1), ("Worker", 2))),
-    Kind("JAXJob", "jaxReplicaSpecs", "jax", (("Worker", 3),)),
+    Kind("JAXJob", "jaxReplicaSpecs", "jax", (("Worker", 3),), heeds=False),
     MPIJOB,
 )
 each = pytest.mark.parametrize("kind", KINDS, ids=lambda one: one.kind)
@@ -109,15 +111,18 @@ def policy(obj: Json) -> Json:
 async def test_one_runs_on_a_worker_and_comes_back(place: Place, kind: Kind) -> None:
     """Its operator makes its pods on the worker and none at home; its words come back."""
     made = await create(place.home, kind.resource, kind.body(place.name, seconds=4))
-    assert policy(made) == {"suspend": True, "managedBy": "kueue.x-k8s.io/multikueue"}
+    given = {"managedBy": "kueue.x-k8s.io/multikueue"} if kind.heeds else {}
+    assert policy(made) == {"suspend": True, **given}
     await until(place.worker, kind.resource, place.key, condition("Running"))
     running = await pods(place.worker, place)
     assert len(running) == kind.pods
     assert all(LABEL.items() <= pod["spec"]["nodeSelector"].items() for pod in running)
 
-    shown = await until(place.home, kind.resource, place.key, condition("Running"))
-    assert policy(shown)["suspend"] is False
-    await until(place.home, kind.resource, place.key, condition("Succeeded"))
+    if kind.heeds:
+        shown = await until(place.home, kind.resource, place.key, condition("Running"))
+        assert policy(shown)["suspend"] is False
+    done = await until(place.home, kind.resource, place.key, condition("Succeeded"))
+    assert kind.heeds or policy(done)["suspend"]
     ended = await place.workload(condition("Finished"))
     finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
     assert finish["reason"] == "Succeeded"
