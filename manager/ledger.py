@@ -214,6 +214,12 @@ class Ledger:
         }
         cards = self._cards if self._tells_cards else None
         return ClusterView(
-            self._cluster, problem, self._queues, self._local_queues, pending, cards, self._flavors,
+            self._cluster,
+            problem,
+            self._queues,
+            self._local_queues,
+            pending,
+            cards,
+            self._flavors,
             followed=self._followed,
-        )  # fmt: skip
+        )

@@ -27,7 +27,7 @@ def test_whether_it_waits_for_a_pod_that_never_comes(
     """It does for one that is gone and is not known to have failed."""
     pods = {name: {"phase": phase} for name, phase in home.items()}
     mine = replace(local(), live="1", status={"pods": pods})
-    theirs = copy(lacking=True, live="1", status={"pods": dict.fromkeys(there, {})})
+    theirs = copy(lacking=True, live="1", status={"pods": {name: {} for name in there}})
     assert torn(mine, theirs) is lost
     assert not torn(mine, replace(theirs, lacking=False))  # something of it runs
     assert not torn(mine, replace(theirs, live="0"))  # it is about to be told of another pod
