@@ -16,6 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url -q
 ARGS ?=
+PARALLEL = -n logical --dist worksteal
 
 .PHONY: help demo test lint unit binaries bench lock clean
 
@@ -30,7 +31,8 @@ test: lint ## Everything that CI checks.
 	@$(BIN)/fedq rig binaries --kueue >&2 || echo "without Kueue: its tests are skipped" >&2
 	@$(BIN)/fedq rig binaries --controllers >&2 || echo "without controllers of other kinds:" \
 		"their tests are skipped" >&2
-	@$(BIN)/python -m pytest tests $(ARGS)
+	@$(BIN)/python -m pytest tests/unit $(PARALLEL) $(ARGS)
+	@$(BIN)/python -m pytest tests --ignore=tests/unit $(ARGS)  # clusters in turn: they fill a machine
 
 lint: $(READY) ## Style, format, types, import contracts.
 	@$(BIN)/ruff check .
@@ -39,7 +41,8 @@ lint: $(READY) ## Style, format, types, import contracts.
 	@$(BIN)/lint-imports
 
 unit: $(READY) ## The tests that need no control plane and no patience.
-	@$(BIN)/python -m pytest tests/unit tests/contract -m 'not rig and not slow' $(ARGS)
+	@$(BIN)/python -m pytest tests/unit tests/contract -m 'not rig and not slow' \
+		$(PARALLEL) $(ARGS)
 
 binaries: $(READY) ## Find the programs of the control planes, or build them with progress.
 	@$(BIN)/fedq rig binaries >&2

@@ -136,9 +136,9 @@ class Manager:
         clusters.on_checks = self._catalog_changed
         clusters.on_started = controller.cluster_replaced
         controller.queues.own_check = clusters.membership.multikueue_check
-        controller.on_quota = self.dispatcher.wake
-        controller.on_void, controller.on_moved = clusters.offer_void, clusters.offers.moved
-        controller.on_grown = clusters.grown
+        controller.charges.on_quota = self.dispatcher.wake
+        controller.charges.on_void, controller.on_moved = clusters.offer_void, clusters.offers.moved
+        controller.charges.on_grown = clusters.grown
 
     async def run(self) -> None:
         """Read everything, then act."""
@@ -303,6 +303,6 @@ def _informers(client: KubeClient, controller: Controller) -> tuple[Informer, In
     seen = controller
     queued = DISPATCHED if BATCH_JOB in seen.kinds else NOTHING
     jobs = Calls(seen.on_jobs_listed, seen.see_job, seen.job_deleted)
-    workloads = Calls(seen.on_workloads_listed, seen.see_workload, seen.workload_deleted)
+    workloads = Calls(seen.workloads.listed, seen.workloads.see, seen.workloads.deleted)
     records = Informer(client, WORKLOADS, workloads, select=OWN)
     return Informer(client, JOBS, jobs, select=queued), records

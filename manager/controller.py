@@ -17,21 +17,17 @@ from typing import Any
 
 import structlog
 
-from federation.api import record as records
-from federation.api.workload_spec import left_by
 from federation.core import effects as do
 from federation.core import events as on
 from federation.core.dispatchers import Dispatcher
-from federation.core.elastic import growth_uid, unsettled
-from federation.core.facts import BATCH_JOB, JobState, LocalJob, ObjectKey, Record
+from federation.core.facts import BATCH_JOB, JobState, LocalJob, ObjectKey
 from federation.core.failover import DEFAULT, Timings
 from federation.core.lifecycle import step, wake_at
 from federation.core.policies import Policies
 from federation.core.reasons import Reason
 from federation.core.scheduler import Scheduler
-from federation.core.sizes import exceeds
 from federation.core.stay import LifeRules
-from federation.core.types import ClusterQueue, Holder
+from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.deletions import FOR_EVER, Deletions
 from federation.edge.resources import Json
@@ -39,10 +35,12 @@ from federation.edge.turns import in_turns
 from federation.jobs.kinds.kind import Kinds
 from federation.jobs.kinds.pod_groups import whole
 from federation.jobs.kinds.registry import BATCH_ONLY
+from manager.charges import Charges
 from manager.cluster_news import ClusterNews
 from manager.job_queues import JobQueues
 from manager.pod_defaults import KnownDefaults
 from manager.views import Views
+from manager.workload_watch import WorkloadWatch, known
 
 log = structlog.get_logger(__name__)
 
@@ -53,12 +51,11 @@ RunEffects = Callable[[str, tuple[do.Effect, ...]], Coroutine[Any, Any, None]]
 
 
 class Controller:
-    """Keeps the states, and what the scheduler charges equal to what they hold.
+    """Keeps the states. What comes from Workloads and clusters goes through `workloads` and `news`,
+    what jobs hold is told to the scheduler by `charges`.
 
-    `run_effects` carries out the effects of one step. `on_quota` hears that the scheduler may
-    decide something new, `on_void` that an offer decided on (UID, cluster) is not made, `on_grown`
-    that more pods of what runs are counted there as of a version (0: are not to be), `on_moved` of
-    each change of a job's state. `inactive` names the ClusterQueues that admit nothing, and why.
+    `run_effects` carries out the effects of one step. `on_moved` hears of each change of a job's
+    state. `inactive` names the ClusterQueues that admit nothing, and why.
     """
 
     def __init__(
@@ -82,16 +79,17 @@ class Controller:
         self.rules = LifeRules(
             kinds.is_behind, policies.pods_ready, kept, timings, others, keep_finished_s
         )
+        self.charges = Charges(scheduler, self.views)
+        self.workloads = WorkloadWatch(
+            self.states, kinds, self.feed, self._look, lambda: self._held is not None
+        )
         self.news = ClusterNews(self.states, self.feed, self._start, timings)
         self.on_news, self.cluster_replaced = self.news.take, self.news.replaced
         self.cluster_stood = self.news.stood
         self.run_effects: RunEffects | None = None
-        self.on_quota: Callable[[], None] = lambda: None
         self.inactive: Callable[[], dict[str, str]] = dict
         self.adjusted: Callable[[Mapping[str, ClusterQueue]], Mapping[str, ClusterQueue]] = dict
         """The ClusterQueues with the quota that counts."""
-        self.on_void: Callable[[str, str], None] = lambda uid, cluster: None
-        self.on_grown: Callable[[str, str, int], None] = lambda uid, cluster, version: None
         self.on_moved: Callable[[str, JobState, JobState], None] = lambda uid, before, after: None
         self.fetch: Callable[[LocalJob], Coroutine[Any, Any, Json | None]]
         """Gets a Job that is not in memory any more; None if it cannot be had."""
@@ -100,17 +98,10 @@ class Controller:
         )
         self._bodies: OrderedDict[str, Json] = OrderedDict()
         self._jobs: dict[tuple[str, ObjectKey], str] = {}
-        self._workloads: dict[ObjectKey, tuple[str, str]] = {}
-        beside = (kind.name for kind in kinds if kind.name != BATCH_JOB)
-        self._unread: dict[str, dict[str, Json]] = {name: {} for name in beside}
-        """Workloads of kinds whose objects have not been listed yet, by UID: that none is known
-        does not mean that none is there."""
-        self._deleted_jobs = Deletions()
-        self._deleted_workloads = Deletions()
+        self._deleted = Deletions()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: list[tuple[str, on.Event]] | None = []
-        self._ownerless: list[tuple[str, Json]] = []
 
     async def start(self) -> None:
         """Begin to act on what the first listings brought, once all of it is known. What comes
@@ -123,11 +114,8 @@ class Controller:
             if (queues := self.queues.of(self.states[uid])) is not None:
                 self._step(uid, on.QueuesSeen(queues))
         await self._take_in(held)
-        for uid, workload in self._ownerless:
-            if uid not in self.states:
-                self._see_left(uid, workload)
+        self.workloads.see_left()
         await self._take_in(held)
-        self._ownerless.clear()
         self._held = None
         self.quotas_changed()
         async for uid in in_turns(list(self.states)):
@@ -165,13 +153,11 @@ class Controller:
             return
         after, effects = step(state, event, time.time(), self.rules)
         self.states[uid] = after
-        self._charge(uid, state, after)
-        self._free_offer(uid, state, after)
-        self._free_growth(uid, state, after)
+        self.charges.moved(uid, state, after)
         self.on_moved(uid, state, after)
         if isinstance(event, on.Placed) and after.choice is None and after.bound is None:
-            self.charge(uid, after)  # void at once: nothing of it may stay
-            self.on_void(uid, event.choice.cluster)
+            self.charges.charge(uid, after)  # void at once: nothing of it may stay
+            self.charges.on_void(uid, event.choice.cluster)
         self._set_timer(uid, after)
         if effects:
             assert self.run_effects is not None
@@ -200,53 +186,6 @@ class Controller:
             delay = max(0.0, due - time.time()) + 0.001
             self._timers[uid] = loop.call_later(delay, self.feed, uid, on.Tick())
 
-    def _charge(self, uid: str, before: JobState, after: JobState) -> None:
-        """Keep what the scheduler charges equal to what the states hold."""
-        same = before.record is after.record and before.local is after.local
-        same = same and before.admission is after.admission and before.evicting == after.evicting
-        same = same and before.grown is after.grown
-        same = same and before.reclaimable == after.reclaimable and before.there == after.there
-        if same and before.pods_ready == after.pods_ready:
-            return
-        self.charge(uid, after)
-
-    def charge(self, uid: str, state: JobState) -> None:
-        """Have the scheduler charge what a job holds, and what it is to have beside that."""
-        self._charge_as(uid, self.views.holder(uid, state))
-        self._charge_as(growth_uid(uid), self.views.growth_holder(uid, state))
-
-    def _charge_as(self, uid: str, held: Holder | None) -> None:
-        known = self.scheduler.holder(uid)
-        if held == known:
-            return
-        if held is None:
-            self.scheduler.release(uid, time.time())
-        else:
-            self.scheduler.hold(held)
-            if known is not None and held.usage != known.usage:  # pods of it have ended
-                self.scheduler.wake(held.cluster_queue, time.time())
-        self.on_quota()
-
-    def _free_offer(self, uid: str, before: JobState, after: JobState) -> None:
-        """Say when a decision was given up, or a binding of which there is no copy: its cluster has
-        that room again.
-        """
-        if before.choice is not None and after.choice is None and after.bound is None:
-            self.on_void(uid, before.choice.cluster)
-        was, now, copy = before.bound, after.bound, before.remote
-        left = was is not None and (now is None or now.cluster != was.cluster)
-        if was is not None and left and not (copy and copy.uid):
-            self.on_void(uid, was.cluster)
-
-    def _free_growth(self, uid: str, before: JobState, after: JobState) -> None:
-        """Say what became of more pods that were decided on: they are there, or are not to be."""
-        if not unsettled(before) or unsettled(after) or before.bound is None:
-            return
-        was, now = before.remote, after.remote
-        more = was and now and was.size and now.size and exceeds(now.size.runs, was.size.runs)
-        version = now.version if more and now else 0
-        self.on_grown(growth_uid(uid), before.bound.cluster, version)
-
     def forget(self, uid: str) -> None:
         """Drop all memory of a job."""
         state = self.states.pop(uid, None)
@@ -254,8 +193,7 @@ class Controller:
         if timer := self._timers.pop(uid, None):
             timer.cancel()
         if state:
-            self._charge(uid, state, JobState())
-            self._free_offer(uid, state, JobState())
+            self.charges.gone(uid, state)
             self.on_moved(uid, state, JobState())
             self.news.moved(uid, state, JobState())
 
@@ -271,7 +209,7 @@ class Controller:
         for uid, state in self.states.items():
             if (held := self.views.holder(uid, state)) is not None:
                 self.scheduler.hold(held)  # its queues may say otherwise about preemption
-        self.on_quota()
+        self.charges.on_quota()
         self._read_again()
         self.queues.refresh()
         for uid in list(self.states):
@@ -304,6 +242,11 @@ class Controller:
         if before and after and after.local and after.local.pod_sets != before.pod_sets:
             self.feed(uid, on.QueueMoved())
 
+    def _look(self, uid: str) -> None:
+        """Tell a job that is bound nowhere of its queues."""
+        self._see_queues(uid)
+        self._see_problem(uid)
+
     def _see_queues(self, uid: str) -> None:
         """Tell a job what its queues are, if that is new."""
         state = self.states[uid]
@@ -333,13 +276,12 @@ class Controller:
                 self._job_gone(kind, key, uid, int(version))
         async for item in in_turns(items):
             self.see_job(item)
-        for workload in self._unread.pop(kind, {}).values():
-            self.see_workload(workload)
+        self.workloads.jobs_listed(kind)
 
     def see_job(self, job: Json) -> None:
         """A local Job as it is now, by the watch or as the answer to a write."""
         state = self.states.get(job["metadata"]["uid"])
-        if state is None or not _known(state.local, job):
+        if state is None or not known(state.local, job):
             self._take(job)
 
     def _take(self, job: Json) -> None:
@@ -347,7 +289,7 @@ class Controller:
         if kind.bundled and not whole(job):
             return  # the answer to a write, when a pod has just been deleted: the watch tells of it
         local = kind.local_job(job, self._defaults.of(job["metadata"]["namespace"]))
-        if self._deleted_jobs.covers(local.uid, local.version):
+        if self._deleted.covers(local.uid, local.version):
             return
         known = self._jobs.get((local.kind, local.key))
         if known is not None and known != local.uid:
@@ -357,8 +299,7 @@ class Controller:
         self.feed(local.uid, on.LocalSeen(local))
         state = self.states.get(local.uid)
         if state is not None and state.bound is None:
-            self._see_queues(local.uid)
-            self._see_problem(local.uid)
+            self._look(local.uid)
         elif state is not None:
             self._see_priority(local.uid)
 
@@ -380,7 +321,7 @@ class Controller:
         self._job_gone(local.kind, local.key, local.uid, FOR_EVER)
 
     def _job_gone(self, kind: str, key: ObjectKey, uid: str, version: int) -> None:
-        self._deleted_jobs.note(uid, version)
+        self._deleted.note(uid, version)
         if self._jobs.get((kind, key)) == uid:
             del self._jobs[kind, key]
         self._bodies.pop(uid, None)
@@ -397,80 +338,3 @@ class Controller:
     def body(self, uid: str) -> Json | None:
         """The whole Job, if it is still in memory."""
         return self._bodies.get(uid)
-
-    # Workloads
-
-    async def on_workloads_listed(self, items: Sequence[Json], version: str) -> None:
-        """A full listing of the Workloads. No other one has the UID of one that is gone, so its
-        `version` does not matter.
-        """
-        present = {item["metadata"]["uid"] for item in items}
-        for key, (_, workload_uid) in list(self._workloads.items()):
-            if workload_uid not in present:
-                self.workload_gone(key, workload_uid)
-        async for item in in_turns(items):
-            self.see_workload(item)
-
-    def see_workload(self, obj: Json) -> None:
-        """A Workload as it is now. Those of other kinds of owners are not ours."""
-        meta = obj["metadata"]
-        known = self._workloads.get(ObjectKey(meta["namespace"], meta["name"]), ("", ""))
-        if known[1] != meta["uid"] and records.superseded_slice(obj):
-            return
-        # One whose owner was taken away by hand still is the record that we write.
-        if (unread := self._unread.get(records.owner_kind(obj))) is not None:
-            unread[meta["uid"]] = obj
-            return
-        uid = self._job_uid(obj) or (known[0] if known[1] == meta["uid"] else "")
-        if not uid and self._held is not None and (left := left_by(obj)):
-            self._ownerless.append((left, obj))
-        if not uid or self._deleted_workloads.covers(meta["uid"], int(meta["resourceVersion"])):
-            return
-        self._workloads[ObjectKey(meta["namespace"], meta["name"])] = (uid, meta["uid"])
-        state = self.states.get(uid)
-        if state is not None and _known(state.record, obj):
-            return
-        self.feed(uid, on.RecordSeen(records.read_record(obj)))
-        state = self.states.get(uid)
-        if state is not None and state.bound is None and state.local is not None:
-            self._see_queues(uid)  # they may have been stopped while the job was bound
-            self._see_problem(uid)
-
-    def _job_uid(self, workload: Json) -> str:
-        for owner in workload["metadata"].get("ownerReferences") or ():
-            kind = self.kinds.find(owner.get("apiVersion", ""), owner.get("kind", ""))
-            if owner.get("controller") and kind is not None:
-                return str(owner["uid"])
-        return ""
-
-    def _see_left(self, uid: str, obj: Json) -> None:
-        """A Workload whose Job was deleted alone (propagation policy Orphan) while no manager
-        looked: it is removed like that of any other Job that is gone.
-        """
-        meta = obj["metadata"]
-        self._workloads[ObjectKey(meta["namespace"], meta["name"])] = (uid, meta["uid"])
-        self.feed(uid, on.RecordSeen(records.read_record(obj)))
-
-    def workload_deleted(self, obj: Json) -> None:
-        """A Workload is gone."""
-        meta = obj["metadata"]
-        self.workload_gone(ObjectKey(meta["namespace"], meta["name"]), meta["uid"])
-
-    def workload_gone(self, key: ObjectKey, workload_uid: str) -> None:
-        """A Workload is known to be gone. Another one of its name may be there already."""
-        self._deleted_workloads.note(workload_uid, FOR_EVER)
-        for unread in self._unread.values():
-            unread.pop(workload_uid, None)
-        uid, known = self._workloads.get(key, ("", ""))
-        if known != workload_uid:
-            return
-        del self._workloads[key]
-        if uid in self.states or self._held is not None:
-            self.feed(uid, on.RecordSeen(None))
-
-
-def _known(fact: LocalJob | Record | None, obj: Json) -> bool:
-    """Whether this very version, or a later one, has been taken in: the echo of our own write."""
-    meta = obj["metadata"]
-    same = fact is not None and fact.uid == meta["uid"]
-    return same and fact is not None and fact.version >= int(meta["resourceVersion"])

@@ -211,10 +211,10 @@ class Dispatcher:
         state = self._controller.states.get(item.uid) or JobState()
         link = self._clusters.links.get(choice.cluster)
         if not state.queued or state.choice is not None:
-            self._controller.charge(item.uid, state)  # what it holds otherwise, or nothing
+            self._controller.charges.charge(item.uid, state)  # what it holds otherwise, or nothing
             return False
         if link is None:  # it was removed since the cycle
-            self._controller.charge(item.uid, state)
+            self._controller.charges.charge(item.uid, state)
             self._scheduler.put(item, time.time())
             return False
         link.ledger.offer(item.uid, choice)
@@ -230,7 +230,7 @@ class Dispatcher:
         asked = state.grown is None and state.growing == wanted == desired(state)
         if link is None or not asked:
             self._controller.feed(uid, on.GrowthLost())
-            self._controller.charge(uid, self._controller.states.get(uid) or JobState())
+            self._controller.charges.charge(uid, self._controller.states.get(uid) or JobState())
             return False
         link.ledger.offer(fit.item.uid, choice)
         self._controller.feed(uid, on.GrowthPlaced(fit.admission))

@@ -173,7 +173,7 @@ class EffectRunner:
         if (copy := retakable(state)) is not None:
             item = replace(item, stays=copy.cluster)
         self._controller.scheduler.put(item, time.time())
-        self._controller.on_quota()
+        self._controller.charges.on_quota()
 
     def _enqueue_growth(self, uid: str, state: JobState, pods: Counts) -> None:
         """They keep the age and the priority of the job."""
@@ -183,7 +183,7 @@ class EffectRunner:
         self._controller.scheduler.put(
             self._controller.views.growth(uid, local, record, pods), time.time()
         )
-        self._controller.on_quota()
+        self._controller.charges.on_quota()
 
     def _manifest(self, uid: str, local: LocalJob, priority: int, ref: Json | None) -> Json:
         """What the spec of its Workload has to say, as far as it is known here."""
@@ -217,7 +217,7 @@ class EffectRunner:
 
     def _take_out(self, uid: str) -> None:
         self._controller.scheduler.take_out(uid, time.time())
-        self._controller.on_quota()
+        self._controller.charges.on_quota()
 
     def _priority(self, uid: str, local: LocalJob) -> tuple[int, Json | None]:
         body = self._controller.body(uid)
@@ -258,7 +258,7 @@ class EffectRunner:
         """
         with contextlib.suppress(NotFound):
             name, namespace = record.key.name, record.key.namespace
-            self._controller.see_workload(await self._client.get(WORKLOADS, name, namespace))
+            self._controller.workloads.see(await self._client.get(WORKLOADS, name, namespace))
 
     async def _write(self, uid: str, state: JobState, effect: do.Effect) -> None:
         if isinstance(effect, do.DeleteWorkload):
@@ -324,7 +324,7 @@ class EffectRunner:
                     WORKLOADS, name, namespace, uid=created["metadata"]["uid"]
                 )
                 raise Again("", AFTER_CONFLICT_S) from None
-        self._controller.see_workload(created)
+        self._controller.workloads.see(created)
 
     async def _delete_job(self, local: LocalJob) -> None:
         """As it was decided on: somebody may release it at this moment."""
@@ -353,7 +353,7 @@ class EffectRunner:
             )
         except (NotFound, Conflict):
             log.debug("workload.already_gone", workload=str(record.key))
-        self._controller.workload_gone(record.key, record.uid)
+        self._controller.workloads.gone(record.key, record.uid)
 
     async def _patch_workload(
         self, uid: str, record: Record, body: Json, subresource: str = ""
@@ -364,7 +364,7 @@ class EffectRunner:
             WORKLOADS, record.key.name, body, record.key.namespace, subresource=subresource
         )
         self._decided[uid] = int(written["metadata"]["resourceVersion"])
-        self._controller.see_workload(written)
+        self._controller.workloads.see(written)
 
     async def _patch_job(self, local: LocalJob, body: Json) -> None:
         # A leader that another one has followed must not start or stop what that one decides on.

@@ -78,6 +78,7 @@ class Ledger:
         self.tier = ""
         """How well the cluster keeps `stop`, as its agent says; '' if it does not."""
         self.inventory_epoch = 0
+        self._followed: frozenset[str] | None = None
         self.unreadable = ""
         """Why the last report cannot be used; '' if it can."""
 
@@ -93,6 +94,7 @@ class Ledger:
     def _take(self, status: WorkerReportStatus) -> None:
         self._counted = int(status.counted_resource_version or 0)
         self.tier = str(getattr(status, "tier", "") or "")
+        self._followed = None if status.kinds is None else frozenset(status.kinds)
         told = status.inventory_epoch
         self.inventory_epoch = told if 0 <= told < MOST_EPOCHS else 0
         self._local_queues = {(q.namespace, q.name): q.cluster_queue for q in status.local_queues}
@@ -212,5 +214,12 @@ class Ledger:
         }
         cards = self._cards if self._tells_cards else None
         return ClusterView(
-            self._cluster, problem, self._queues, self._local_queues, pending, cards, self._flavors
+            self._cluster,
+            problem,
+            self._queues,
+            self._local_queues,
+            pending,
+            cards,
+            self._flavors,
+            followed=self._followed,
         )

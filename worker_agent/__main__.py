@@ -83,10 +83,10 @@ async def run(
     agent = Agent(client, catalog, lease, rules)
     workloads = Workloads(client, agent)
     gates, pins = Gates(client, agent), Pins(client, agent)
-    reporter = _reporter(client, agent, heartbeat, settings) if heartbeat else None
     beside = settings.beside_manager
     select, copies = (LOCAL, ()) if beside else (QUEUED, rules.off)
     kinds = KindInformers(client, rules.kinds, agent.book.of, select=select, copies=copies)
+    reporter = _reporter(client, agent, heartbeat, settings, kinds) if heartbeat else None
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
         if heartbeat and reporter:
@@ -123,10 +123,14 @@ async def run(
 
 
 def _reporter(
-    client: KubeClient, agent: Agent, heartbeat: Heartbeat, settings: AgentSettings
+    client: KubeClient,
+    agent: Agent,
+    heartbeat: Heartbeat,
+    settings: AgentSettings,
+    kinds: KindInformers,
 ) -> Reporter:
     tier = partial(heartbeat.tier, settings.tier)
-    reporter = Reporter(client, agent.state.catalog, agent, settings.cluster, tier)
+    reporter = Reporter(client, agent.state.catalog, agent, settings.cluster, tier, kinds)
     reporter.epoch = heartbeat.lease.epoch
     return reporter
 

@@ -15,10 +15,12 @@ from federation.core.elastic import counts, flavors, grown, growth_uid, shrunk
 from federation.core.reasons import Reason
 from federation.core.sizes import exceeds, fewest, missing
 from federation.core.types import Admission, Growth, Pending
+from federation.edge.errors import Forbidden, Invalid
 from federation.jobs import elastic
+from federation.jobs.eviction_note import Eviction
 from worker_agent.copies import Copies
 from worker_agent.facts import Stage, WorkerJob
-from worker_agent.state import State
+from worker_agent.state import State, stamp
 from worker_agent.texts import Waiting
 
 
@@ -30,12 +32,16 @@ class Growths:
 
     def look(self, job: WorkerJob, now: float) -> None:
         """Have more pods of a copy wait if they are asked for; what was charged for them and is not
-        in the copy's note is given back. What somebody else gave a copy is taken away.
+        in the copy's note is given back. What somebody else gave a copy is taken away; one that
+        cannot be had without is stopped.
         """
         state, uid = self._state, growth_uid(job.uid)
         if self._overgrown(job):
             self.forget(job.uid, now)
-            state.write(job, self._cut)
+            if job.admission and (why := self._uncuttable(job, job.admission)):
+                self._stop(job, why)
+            else:
+                state.write(job, self._cut)
         elif not self.wanted(job):
             self.forget(job.uid, now)
         elif why := self._problem(job):
@@ -70,19 +76,52 @@ class Growths:
         running = job.stage is Stage.RUNNING and job.uid not in self._state.evicting
         return running and exceeds(job.at_once, counts(job.admission))
 
+    def _uncuttable(self, job: WorkerJob, admission: Admission) -> str:
+        """Why no numbers in its spec make a copy as small as its note says; '' if some do. Then the
+        note is not the agent's.
+        """
+        kind, body, held = (
+            self._state.kind_of(job),
+            self._state.book.bodies[job.uid],
+            counts(admission),
+        )
+        left = kind.sized(body, kind.resized(body, fewest(job.at_once, held))) or job.at_once
+        for name, runs in left.items():
+            if runs > held.get(name, 0):
+                return (
+                    f"its note of admission has {held.get(name, 0)} pods of {name}, its spec makes"
+                    f" {runs} at least: somebody has changed one of the two"
+                )
+        return ""
+
     async def _cut(self, job: WorkerJob) -> None:
-        """As many pods as its note says."""
-        if self._overgrown(job) and job.admission is not None:
-            body = self._state.book.bodies[job.uid]
-            less = fewest(job.at_once, counts(job.admission))
-            patch = elastic.cut_patch(self._state.kind_of(job), body, less)
+        """As many pods as its note says. One that the API server does not let have them stops."""
+        if not self._overgrown(job) or job.admission is None:
+            return
+        if self._uncuttable(job, job.admission):
+            return  # it has changed since: it is looked at again
+        body = self._state.book.bodies[job.uid]
+        less = fewest(job.at_once, counts(job.admission))
+        patch = elastic.cut_patch(self._state.kind_of(job), body, less)
+        try:
             await self._state.api.cut(job, patch)
+        except (Forbidden, Invalid) as error:
+            self._stop(job, f"its spec makes more pods than were admitted: {error.message}")
+
+    def _stop(self, job: WorkerJob, why: str) -> None:
+        at = stamp(self._state.settings.clock())
+        self._state.evict(job.uid, Eviction(Reason.OUT_OF_SYNC.value, why, at))
 
     def _problem(self, job: WorkerJob) -> str:
         """Why a copy cannot have more pods where it runs."""
         given = {pods.name: pods for pods in job.admission.pod_sets} if job.admission else {}
         if given.keys() != job.grow_to.keys():
             return "its pod sets are others than those that were admitted"
+        for name, has in job.asks.items():
+            if (
+                wanted := job.grow_to.get(name, 0)
+            ) < has:  # that is taken away before more is given
+                return f"{name} is to have {wanted} pods, and has {has}"
         for pods in job.pod_sets:
             if job.grow_to[pods.name] <= pods.count:
                 continue

@@ -19,6 +19,7 @@ from federation.core.quota import quotas_of
 from federation.core.types import ClusterQueue
 from federation.edge.catalog import Catalog
 from federation.edge.errors import AlreadyExists, ApiError, NotFound
+from federation.edge.kind_informers import KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.resources import WORKER_REPORTS, Json
 from worker_agent.agent import Agent
@@ -35,7 +36,7 @@ VERSION = version("fedq")
 class Reporter:
     """Writes the report when something changed, at most twice a second. `epoch` is the one that the
     cluster is in, 0 while it is not known: of no lower one is any copy started after it is told.
-    `tier` is how well the cluster keeps `stop` now.
+    `tier` is how well the cluster keeps `stop` now, `kinds` those of jobs whose copies are read.
     """
 
     def __init__(
@@ -45,15 +46,18 @@ class Reporter:
         agent: Agent,
         cluster: str,
         tier: Callable[[], Tier] = lambda: Tier.AGENT,
+        kinds: KindInformers | None = None,
     ) -> None:
         self._client, self._catalog, self._agent = client, catalog, agent
-        self._cluster, self._tier = cluster, tier
+        self._cluster, self._tier, self._kinds = cluster, tier, kinds
         self.epoch = 0
         self._changed = asyncio.Event()
         self._ready = asyncio.Event()
         self._writing = asyncio.Lock()
         self._written: Json = {}
         agent.on_decided = self._decided
+        if kinds is not None:
+            kinds.on_read = self._read
 
     async def run(self) -> None:
         """Publish until cancelled."""
@@ -102,6 +106,11 @@ class Reporter:
         self._ready.set()
         self._changed.set()
 
+    def _read(self) -> None:
+        """Another kind is read: no decision tells of that."""
+        if self._ready.is_set():
+            self._changed.set()
+
     async def _update(self) -> None:
         async with self._writing:
             status = self.status()
@@ -115,6 +124,8 @@ class Reporter:
         flavors = self._catalog.flavors.values()
         told["flavors"] = flavors_to_wire(flavors)
         told["placement"] = None
+        if self._kinds is not None:
+            told["kinds"] = sorted(self._kinds.read)
         told["cardVendors"] = self._agent.devices.counted()
         if self._counts_cards():
             labels = {key for flavor in flavors for key, _ in flavor.node_labels}

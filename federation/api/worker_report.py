@@ -158,6 +158,9 @@ class WorkerReportStatus(WireModel):
     card_vendors: list[str] = Field(default_factory=list, max_length=64)
     """Whose cards are given out one by one here: of vendors that nodes have ever shown cards of, or
     of whose cards a queue counts shares. Others are taken by quota alone."""
+    kinds: list[str] | None = Field(default=None, max_length=1024)
+    """Kinds of jobs beside batch/v1 Job whose copies the agent has read, and answers, as
+    Kind.version.group. Absent: that is not told."""
     placement: ReportedPlacement | None = None
     """Absent while nodes and their cards are not read: then only quota says what fits."""
 

@@ -157,16 +157,6 @@ class SchedulingStats(WireModel):
     )
 
 
-class Refusal(WireModel):
-    """One worker cluster's final no to one attempt."""
-
-    cluster: Cluster
-    reason: Annotated[str, Field(max_length=1024)]
-    message: Message = ""
-    attempt: int
-    at: Time
-
-
 class HeldBy(WireModel):
     """A workload that holds some of what is short."""
 
@@ -232,9 +222,6 @@ class FedqStatus(WireModel):
     pods: Annotated[str, Field(max_length=1024)] = ""
     """What is wrong with the pods of the attempt, for people; '' for nothing."""
     waiting: Waiting | None = None
-    refusals: Annotated[list[Refusal], Field(max_length=64, json_schema_extra=atomic())] = Field(
-        default_factory=list
-    )
 
 
 class WorkloadStatus(WireModel):

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from federation.core import doubt, edits, elastic, loss, moving, pod_note, returning, transit
 from federation.core import effects as do
+from federation.core.deleted_pods import torn
 from federation.core.execution import stood_still
 from federation.core.facts import Eviction, JobState, LocalJob, Record, RemoteJob
 from federation.core.reasons import Reason
@@ -86,7 +87,7 @@ def plan_bound(
         return state, ()
     if record.life.evicted or copy.refused:
         return _remove(state, copy)
-    if copy.torn and record.admitted:
+    if record.admitted and torn(local, copy):
         return state, (_evicted_there(record, copy),)
     if effects := returning.adoption(state, record, copy):
         return state, effects

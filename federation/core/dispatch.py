@@ -65,8 +65,9 @@ class ClusterView:
     something ended that the report still counts). `cards` are its nodes with cards, None if the
     cluster does not tell of them; `flavors` those of its flavors that choose nodes. `room` is how
     many more offers it may get before it answers others (None: any number). `kinds` are those of
-    jobs that its API serves beside batch/v1 Job (None: not known). One that is `coming` has not
-    been spoken to yet: its problem may be over in a moment.
+    jobs that its API serves beside batch/v1 Job, `followed` those whose copies its agent has read
+    (None: not known). One that is `coming` has not been spoken to yet: its problem may be over in a
+    moment.
     """
 
     name: str
@@ -81,11 +82,16 @@ class ClusterView:
     plain: bool = False
     """Whether plain Kueue runs it, without an agent (`federation.core.plain_kueue`)."""
     kinds: Collection[str] | None = None
+    followed: Collection[str] | None = None
     coming: bool = False
 
-    def serves(self, item: Pending) -> bool:
-        """Whether the workload's kind can be created there, as far as is known."""
-        return not item.kind or self.kinds is None or item.kind in self.kinds
+    def lacks(self, item: Pending) -> str:
+        """Why nobody would answer for the workload's kind there; '' as far as is known."""
+        if item.kind and self.kinds is not None and item.kind not in self.kinds:
+            return f"it does not serve {item.kind}: the CRD is missing there"
+        if item.kind and self.followed is not None and item.kind not in self.followed:
+            return f"its agent has not read {item.kind} yet: if that stays so, see the agent's log"
+        return ""
 
     def free(self, queue: str, key: FlavorResource) -> int:
         """Amount free for a new offer."""
@@ -179,8 +185,8 @@ def choose(
         if clusters[name].plain and item.agent_only:
             reasons[name] = item.agent_only
             continue
-        if not (clusters[name].problem or clusters[name].serves(item)):
-            reasons[name] = f"it does not serve {item.kind}: the CRD is missing there"
+        if not clusters[name].problem and (said := clusters[name].lacks(item)):
+            reasons[name] = said
             continue
         refusal = refusals.get(name)
         if refusal is not None and refusal.until > now:

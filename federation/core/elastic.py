@@ -162,8 +162,10 @@ def desired(state: JobState) -> Growing | None:
 
 
 def void(state: JobState) -> JobState:
-    """More pods that were placed hold quota only while they are wanted as they were."""
-    if state.grown is None or state.growing == desired(state):
+    """More pods that were placed hold quota only while they are wanted as they were, or while that
+    is being written.
+    """
+    if state.grown is None or state.being_granted or state.growing == desired(state):
         return state
     return replace(state, grown=None, growing=None)
 

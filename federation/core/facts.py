@@ -310,6 +310,8 @@ class JobState:
     """When that was written last, in seconds since the epoch."""
     keep: bool = True
     """Whether a copy that has ended may be kept for a while: its cluster is not being emptied."""
+    granting: int | None = None
+    """Version of the record which a write that is on its way gives quota to."""
     growing: Growing | None = None
     """The pods beside those that run for which the index has the job."""
     grown: Admission | None = None
@@ -330,6 +332,12 @@ class JobState:
         if self.record is not None:
             return self.record.kind
         return next((copy.kind for copy in self.remotes.values()), BATCH_JOB)
+
+    @property
+    def being_granted(self) -> bool:
+        """Whether what was decided on may be in the record at any moment: nobody else gets it."""
+        version = self.record.version if self.record else None
+        return self.busy and self.granting is not None and self.granting == version
 
     @property
     def bound(self) -> Binding | None:

@@ -45,7 +45,11 @@ def step(
     if state.busy or state.retry_at is not None:
         return state, ()
     state, effects = plan(state, now, rules)
-    return (replace(state, busy=True) if effects else state), effects
+    if not effects:
+        return state, effects
+    grants = any(isinstance(effect, do.Bind | do.Regrant) for effect in effects)
+    granting = state.record.version if grants and state.record else None
+    return replace(state, busy=True, granting=granting), effects
 
 
 def wake_at(state: JobState) -> float | None:
@@ -116,13 +120,17 @@ def _evict(state: JobState, eviction: Eviction) -> JobState:
 
 
 def _void(state: JobState) -> JobState:
-    """A decision holds quota only for a job that can still be bound."""
+    """A decision holds quota only for a job that can still be bound, or is being bound."""
     local, record = state.local, state.record
-    if state.choice is None or (
-        local
-        and record
-        and record.active
-        and not (local.terminating or local.finished or local.problem or record.finished)
+    if (
+        state.choice is None
+        or state.being_granted
+        or (
+            local
+            and record
+            and record.active
+            and not (local.terminating or local.finished or local.problem or record.finished)
+        )
     ):
         return state
     return replace(state, admission=None, choice=None)

@@ -69,7 +69,7 @@ def never_fits(
 ) -> bool:
     """Whether the cluster cannot take the workload even if nothing ran there."""
     refused = refusal is not None and (refusal.final or refusal.reason in FOR_GOOD)
-    if refused or not cluster.serves(item):
+    if refused or cluster.lacks(item):
         return True
     queue_name = cluster.local_queues.get((item.namespace, item.local_queue))
     queue = cluster.queues.get(queue_name or "")

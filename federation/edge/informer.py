@@ -101,6 +101,8 @@ class Informer:
         self.resource = resource
         self.synced = asyncio.Event()
         """Set once the first full list was delivered; stays set."""
+        self.on_synced: Callable[[], None] = lambda: None
+        """Called at that moment."""
         self.last_contact = float("-inf")
         """Clock reading of the last list, event or bookmark."""
         self.error: ApiError | None = None
@@ -157,7 +159,9 @@ class Informer:
         self._contact(page.resource_version)
         if (taken := self._handler.on_list(page.items, page.resource_version)) is not None:
             await taken
-        self.synced.set()
+        if not self.synced.is_set():
+            self.synced.set()
+            self.on_synced()
 
     async def _watch(self) -> None:
         select, timing = self._select, self._timing

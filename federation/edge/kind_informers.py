@@ -77,12 +77,21 @@ class KindInformers:
         self.settled = asyncio.Event()
         self.on_change: Callable[[frozenset[str]], None] = lambda served: None
         """Told the names of the kinds that are served, at first and when others are."""
+        self.on_read: Callable[[], None] = lambda: None
+        """Called when `read` is another set."""
         self._told: set[str] | None = None
 
     @property
     def served(self) -> frozenset[str]:
         """Names of the kinds that are followed."""
         return frozenset(self._informers)
+
+    @property
+    def read(self) -> frozenset[str]:
+        """Names of those whose objects have been listed."""
+        return frozenset(
+            n for n, (informer, _) in self._informers.items() if informer.synced.is_set()
+        )
 
     def errors(self) -> list[ApiError]:
         """Why there is no contact about some of them."""
@@ -132,11 +141,13 @@ class KindInformers:
                     handler = Wholes(handler)
                 select = self._selects[kind.name]
                 informer = Informer(self._client, resource_of(kind), handler, select=select)
+                informer.on_synced = self._has_read
                 task = tasks.create_task(informer.run(), name=f"informer/{kind.plural}")
                 self._informers[kind.name] = informer, task
             elif kind.name not in there and kind.name in self._informers:
                 # Its objects went with it, one by one, and the watch has told of each.
                 self._informers.pop(kind.name)[1].cancel()
+                self.on_read()
         if there != self._told:
             self._told = there
             self.on_change(self.served)
@@ -147,6 +158,9 @@ class KindInformers:
                 kinds=sorted(there),
                 skipped_without_crd=skipped,
             )
+
+    def _has_read(self) -> None:
+        self.on_read()
 
     async def _settle(self) -> None:
         end = asyncio.get_running_loop().time() + SETTLE_S

@@ -244,3 +244,17 @@ def test_a_cluster_without_the_crd_is_no_candidate() -> None:
     assert never_fits(*work, without, None)
     assert not never_fits(*work, with_it, None)
     assert shape(work[0]) != shape(what)
+
+
+def test_a_cluster_whose_agent_has_not_read_the_kind_is_no_candidate() -> None:
+    """An offer would stay unanswered. Plain Kueue has no agent that tells, nor have older ones."""
+    what, budget = wants()
+    jobset = "JobSet.v1alpha2.jobset.x-k8s.io"
+    work = replace(what, kind=jobset), budget
+    unread, read = view("a", followed=()), view("b", 2, followed={jobset})
+    assert cluster(pick(unread, read, work=work)) == "b"
+    assert cluster(pick(unread, read)) == "a"
+    said = why(pick(unread, work=work), "a")
+    assert said.startswith(f"its agent has not read {jobset} yet")
+    assert never_fits(*work, unread, None)
+    assert not never_fits(*work, read, None)

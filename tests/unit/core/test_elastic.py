@@ -277,6 +277,22 @@ def test_what_waits_goes_with_its_reason(name: str, placed: bool) -> None:
     assert (effects == (do.DequeueGrowth(),)) is not placed
 
 
+def test_more_pods_hold_quota_while_that_is_written() -> None:
+    """They may be in the record at any moment, though the job is to leave by now."""
+    placed = known(4, 2, 2, growing=Growing(of(2), 0), grown=admitted(2))
+    facts, effects = step(placed, on.Tick(), NOW, RULES)
+    assert effects == (do.Regrant(admitted(4)),)
+    facts, effects = step(facts, on.Evict("Preempted", "a larger one"), NOW, RULES)
+    assert facts.grown == admitted(2)
+    assert effects == ()
+    failed, _ = step(facts, on.Failed(1.0), NOW, RULES)
+    assert failed.grown is None
+    assert facts.record is not None
+    written = replace(facts.record, version=facts.record.version + 1, admission=admitted(4))
+    facts, _ = step(facts, on.RecordSeen(written), NOW, RULES)
+    assert facts.grown is None  # what is in the record holds quota by itself
+
+
 def test_its_cluster_is_lost_while_more_waits() -> None:
     """What waits goes, the job leaves its cluster, and queues for all that it asks for."""
     standing = Standing("a", confirmed_below=2, reachable=False)

@@ -571,6 +571,18 @@ def test_the_binding_is_lost_to_another_writer() -> None:
     assert effects == (do.Enqueue(),)
 
 
+def test_a_decision_holds_quota_while_it_is_written() -> None:
+    """The binding may be in the record at any moment, though the job is deleted by now."""
+    state = known(local(), record(), queued=True)
+    state, effects = go(state, on.Placed(admission(), Choice("a", "q", {})))
+    assert isinstance(effects[0], do.Bind)
+    deleted = replace(local(), terminating=True)
+    state, _ = go(state, on.LocalSeen(replace(deleted, version=deleted.version + 1)))
+    assert state.holds == admission()
+    state, _ = go(state, on.BindLost())
+    assert state.holds is None
+
+
 # People
 
 

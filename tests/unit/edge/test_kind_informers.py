@@ -124,6 +124,22 @@ async def test_of_kinds_that_are_off_only_copies_are_seen() -> None:
     assert sorted(cluster.told) == ["jobsets/copy", "jobsets/local", "pytorchjobs/copy"]
 
 
+async def test_which_kinds_have_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells of each that has been listed for the first time, and of those that went away."""
+    monkeypatch.setattr(kind_informers, "DISCOVER_S", 0.1)
+    cluster, told = Cluster(TORCH), list[frozenset[str]]()
+    cluster.fake.fail(lambda request: "/jobsets" in request.url.path, status=500, times=3)
+    async with cluster.following([JOBSET, TORCH]) as found:
+        found.on_read = lambda: told.append(found.read)
+        cluster.fake.resources.append(resource_of(JOBSET))
+        await until(lambda: found.served == {JOBSET.name, TORCH.name}, "both are followed")
+        await until(lambda: found.read == {TORCH.name}, "one is read")
+        await until(lambda: found.read == {JOBSET.name, TORCH.name}, "so is the other")
+        cluster.fake.resources.remove(resource_of(JOBSET))
+        await until(lambda: found.read == {TORCH.name}, "it is not any more")
+    assert told == [{TORCH.name}, {JOBSET.name, TORCH.name}, {TORCH.name}]
+
+
 # Kinds that cannot be read
 
 

@@ -100,18 +100,22 @@ class Federation:
         self.home.create(LEASES, lease)
         self.report(name)
 
-    def report(self, name: str, available: int = 4, nominal: int = 4) -> None:
-        """The agent's report, as of now."""
+    def report(
+        self, name: str, available: int = 4, nominal: int = 4, kinds: list[str] | None = None
+    ) -> None:
+        """The agent's report, as of now; `kinds` as it says what it has read."""
         fake = self.workers[name].fake
         used = str(nominal - available)
         amounts = {"nominal": str(nominal), "used": used, "available": str(available)}
-        status = {
+        status: Json = {
             "countedResourceVersion": str(fake.objects.version),
             "localQueues": [{"namespace": "team", "name": "lq", "clusterQueue": "cq"}],
             "clusterQueues": [
                 {"name": "cq", "resources": [{"flavor": "f", "resource": "gpu", **amounts}]}
             ],
         }
+        if kinds is not None:
+            status["kinds"] = kinds
         if not fake.items(WORKER_REPORTS):
             fake.create(WORKER_REPORTS, {"kind": "WorkerReport", "metadata": {"name": name}})
         fake.merge(WORKER_REPORTS, name, {"status": status}, status=True)

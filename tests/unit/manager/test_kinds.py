@@ -102,6 +102,23 @@ async def test_a_cluster_is_a_candidate_for_kinds_that_it_serves(
         await until(lambda: fake.objects.data.get(res), "it is offered")
 
 
+async def test_nothing_is_offered_to_an_agent_that_has_not_read_the_kind() -> None:
+    """It would not answer in time: agents look every ten seconds which CRDs there are."""
+    federation = serving(JOBSET)
+    fake, res = federation.workers["a"].fake, resource_of(JOBSET)
+    federation.report("a", kinds=[])
+    federation.home.create(res, jobset())
+    async with federation.running():
+        told = f"a: its agent has not read {JOBSET.name} yet"
+        await until(lambda: (r := federation.record("s")) and told in r.message, "it is told")
+        assert not fake.objects.data.get(res)
+        federation.submit("j")
+        await federation.offered("j")
+        federation.report("a", kinds=[JOBSET.name])
+        await until(lambda: fake.objects.data.get(res), "it is offered")
+        assert federation.record("s").attempt == 1
+
+
 # Edits of what runs
 
 RAY = KINDS["RayService.v1.ray.io"]

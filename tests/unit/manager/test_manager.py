@@ -245,7 +245,7 @@ async def test_late_news_of_a_deleted_job() -> None:
         world.home.delete(JOBS, "j", "team")
         await until(lambda: manager.controller.states == {}, "it is forgotten")
         manager.controller.see_job(job)
-        manager.controller.see_workload(workload)
+        manager.controller.workloads.see(workload)
         assert manager.controller.states == {}
 
 
@@ -275,8 +275,8 @@ async def test_a_workload_deleted_by_hand() -> None:
         old = world.home.items(WORKLOADS)[0]
         world.home.delete(WORKLOADS, old["metadata"]["name"], "team")
         await until(lambda: (r := world.record()) and r.uid != old["metadata"]["uid"])
-        manager.controller.see_workload(old)
-        manager.controller.workload_deleted(old)
+        manager.controller.workloads.see(old)
+        manager.controller.workloads.deleted(old)
         record = manager.controller.states[uid].record
         assert record is not None
         assert record.uid == world.record().uid

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from federation.api.names import Mirror
-from federation.edge.resources import PODS, WORKLOADS
+from federation.api.names import FEDQ_NAMESPACE, Mirror
+from federation.edge.resources import LEASES, PODS, WORKLOADS
 from tests.unit.manager.federation import Federation
 from tests.unit.manager.support import until
 from tests.unit.manager.test_kinds import GATE, copies, give, phase, pod, serving, started
@@ -42,6 +42,12 @@ async def fails(world: Federation, name: str) -> None:
 def told(world: Federation, name: str, phase: str) -> None:
     fake = world.workers["a"].fake
     fake.merge(PODS, name, {"status": {"phase": phase}}, "team", status=True)
+
+
+def renewed(world: Federation, at: int) -> None:
+    """Its agent is there, so that what fails has failed by itself."""
+    spec = {"renewTime": f"2026-01-01T00:00:{at:02}Z"}
+    world.home.merge(LEASES, "a", {"spec": spec}, FEDQ_NAMESPACE)
 
 
 def at(world: Federation, name: str) -> Json:
@@ -177,6 +183,44 @@ async def test_a_group_that_lost_a_pod_there_has_not_succeeded(
         await until(lambda: world.record("p0").attempt == 2, "it runs again")
         assert not world.record("p0").finished
         await until(lambda: copies(world) == ["p0", "p1"], "offered")
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed"])
+async def test_a_group_whose_head_was_replaced_and_that_lost_another_pod(end: str) -> None:
+    """There are as many pods as belong to it, and one failed: but that has been replaced, and the
+    one that is gone never ends. It runs again as a whole.
+    """
+    world = group("p0", "p1")
+    async with world.running():
+        await begins(world)
+        await fails(world, "p0")
+        await takes_its_place(world, "p2")
+        told(world, "p1", "Running")
+        await until(lambda: phase(world, "p1") == "Running", "it runs")
+        world.workers["a"].fake.delete(PODS, "p1", "team")
+        renewed(world, 1)
+        told(world, "p2", end)
+        await until(lambda: world.record("p0").attempt == 2, "it runs again")
+        assert not world.record("p0").finished
+        await until(lambda: len(copies(world)) == 2, "offered")
+
+
+async def test_another_manager_finds_a_group_that_lost_a_pod_in_place_of_another() -> None:
+    """That one is there, as it failed, and as many pods as belong to the group."""
+    world = group("p0", "p1")
+    async with world.running():
+        await begins(world)
+        await fails(world, "p1")
+        await takes_its_place(world, "p2")
+        told(world, "p0", "Running")
+        await until(lambda: phase(world, "p0") == "Running", "it runs")
+    world.workers["a"].fake.delete(PODS, "p2", "team")
+    async with world.running() as manager:
+        await until(lambda: manager.clusters.usable("a"), "it is read")
+        renewed(world, 1)
+        told(world, "p0", "Succeeded")
+        await until(lambda: world.record("p0").attempt == 2, "it runs again")
+        await until(lambda: len(copies(world)) == 2, "offered")
 
 
 async def test_one_with_another_label_than_a_check_adds_takes_its_place() -> None:

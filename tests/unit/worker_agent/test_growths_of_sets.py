@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from federation.api.names import Label, Mirror
 from federation.core.types import FlavorResource
@@ -154,6 +157,62 @@ async def test_what_somebody_else_gave_it_is_taken_away() -> None:
         await until(lambda: ray.sizes() == [1, 1], "cut")
         await until(lambda: ray.used() == 3, "and charged as it is")
         assert not ray.get()["spec"]["suspend"]
+
+
+HEADLESS = '{"clusterQueue": "cq", "podSets": []}'
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["edited", "and asked for more"])
+async def test_a_note_that_it_cannot_be_cut_to_stops_it(asked: bool) -> None:
+    """Somebody took the head out of its note, of which there is always one: it is told so, once,
+    and nothing is written again and again.
+    """
+    ray = Cluster(8)
+    async with ray.worker.running():
+        await ray.starts(2, 1)
+        if asked:
+            ray.ask(3, 1)
+            await until(lambda: ray.sizes() == [3, 1], "grown")
+        writes = ray.worker.writes("PATCH", "/rayclusters/")
+        notes = {Mirror.ADMISSION.value: HEADLESS}
+        ray.fake.merge(RES, "r", {"metadata": {"annotations": notes}}, "team")
+        await until(lambda: ray.get()["spec"]["suspend"], "stopped")
+        assert ray.note(Mirror.EVICTED).startswith('{"reason":"OutOfSync"')
+        assert "its note of admission has 0 pods of head, its spec makes 1 at least" in ray.note(
+            Mirror.EVICTED
+        )
+        assert ray.worker.writes("PATCH", "/rayclusters/") <= writes + 2
+
+
+async def test_a_cut_that_the_api_server_refuses_stops_it() -> None:
+    """It would refuse the next one as well."""
+    ray = Cluster(8)
+    async with ray.worker.running():
+        await ray.starts(2, 1)
+        ray.fake.fail(lambda r: _cuts(r.content), status=422, times=99)
+        ray.edit(1, 3)
+        await until(lambda: ray.get()["spec"]["suspend"], "stopped")
+        assert "its spec makes more pods than were admitted: " in ray.note(Mirror.EVICTED)
+
+
+def _cuts(body: bytes) -> bool:
+    return b"workerGroupSpecs" in body and b'"suspend"' not in body
+
+
+async def test_more_of_one_group_is_refused_while_another_is_to_be_smaller() -> None:
+    """Nothing that is charged makes both so: the manager takes away first, then it asks. Who else
+    asks is told so, once.
+    """
+    ray = Cluster(8)
+    async with ray.worker.running():
+        await ray.starts(2, 1)
+        ray.ask(1, 2)
+        await until(lambda: ray.note(Mirror.GROW_REFUSED), "refused")
+        assert "small is to have 1 pods, and has 2" in ray.note(Mirror.GROW_REFUSED)
+        assert ray.sizes() == [2, 1]
+        cycles = ray.worker.agent.scheduler.cycles
+        await asyncio.sleep(0.05)  # nothing is to happen
+        assert ray.worker.agent.scheduler.cycles == cycles
 
 
 async def test_a_local_one_that_is_made_larger_queues_again() -> None:

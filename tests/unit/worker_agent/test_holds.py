@@ -595,7 +595,7 @@ async def test_the_agent_dies_before_any_of_its_writes() -> None:
 @pytest.mark.timeout(60)
 async def test_many_copies_stop_at_once() -> None:
     """One write each, as many at a time as the API server takes."""
-    count = 300
+    count = 100
     worker = Leased(count)
     async with worker.running():
         for index in range(count):

@@ -5,11 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from federation.api import record as records
+from federation.edge import kind_informers
 from federation.edge.catalog import Catalog
+from federation.edge.kind_informers import QUEUED, KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
-from federation.edge.resources import CLUSTER_QUEUES, JOBS, WORKER_REPORTS, WORKLOADS
+from federation.edge.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    WORKER_REPORTS,
+    WORKLOADS,
+    resource_of,
+)
+from federation.jobs.kinds.registry import KINDS
 from tests.unit.manager.support import stop, until
 from tests.unit.worker_agent.support import Worker, job, mirrored
 from worker_agent.report import Reporter
@@ -88,6 +99,25 @@ async def test_the_report() -> None:
     assert queue["resources"] == [
         {"flavor": "f", "resource": "gpu", "nominal": "4", "used": "3", "available": "1"}
     ]
+
+
+async def test_the_report_tells_of_kinds_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of one whose CRD came later, although nothing is decided about it."""
+    monkeypatch.setattr(kind_informers, "DISCOVER_S", 0.1)
+    worker, jobset = Worker(), KINDS["JobSet.v1alpha2.jobset.x-k8s.io"]
+    worker.fake.discovery = True
+    async with worker.running() as agent:
+        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
+        kinds = KindInformers(client, [jobset], agent.book.of, select=QUEUED)
+        reporter = Reporter(client, agent.state.catalog, agent, "a", kinds=kinds)
+        tasks = [asyncio.create_task(part.run()) for part in (reporter, kinds)]
+        try:
+            agent.quotas_changed()
+            await until(lambda: (s := reported(worker)) and s["kinds"] == [], "none")
+            worker.fake.resources.append(resource_of(jobset))
+            await until(lambda: reported(worker)["kinds"] == [jobset.name], "it is told")
+        finally:
+            await stop(tasks)
 
 
 def counted(status: Any) -> int:
