@@ -139,13 +139,26 @@ class Jobs:
         try:
             written = await self._patch(job, first)
             for then in more:
-                version = written["metadata"]["resourceVersion"]
-                meta = {**then["metadata"], "resourceVersion": version}
-                written = await self._patch(job, {**then, "metadata": meta})
+                written = await self._follow(job, written, then)
         except (Forbidden, Invalid) as error:
             await self.refuse(job, f"{Reason.FAILED_TO_START}: {error.message}")
             return
         log.info("job.started", job=str(job.key), attempt=job.attempt, mirrored=job.mirrored)
+
+    async def _follow(self, job: WorkerJob, before: Json, patch: Json) -> Json:
+        """The next of several writes, to the object as the one before has left it: others may only
+        have told its status since. Raises Conflict if they did more.
+        """
+        stored = objects(self._client, self._kinds[job.kind])
+        while True:
+            meta = {**patch["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}
+            try:
+                return await self._patch(job, {**patch, "metadata": meta})
+            except Conflict:
+                found = await stored.get(job.key.name, job.key.namespace)
+                if _asked(found) != _asked(before):
+                    raise
+                before = found
 
     async def refuse(self, job: WorkerJob, why: str, retry_after: float | None = None) -> None:
         """The final answer about a copy, or about a Job that cannot be started as admitted: what a
@@ -325,6 +338,13 @@ class Jobs:
         written = await stored.patch(name, body, namespace, subresource=subresource)
         self._see(written)
         return written
+
+
+def _asked(obj: Json) -> tuple[object, ...]:
+    """What people and programs ask of an object, beside what its operator says of it."""
+    meta = obj["metadata"]
+    marks = (meta.get("labels"), meta.get("annotations"), meta.get("deletionTimestamp"))
+    return meta["uid"], *marks, obj["spec"]
 
 
 def unreserved(job: WorkerJob) -> dict[str, str | None]:

@@ -28,9 +28,12 @@ def is_part(obj: Mapping[str, Any]) -> bool:
 
 
 def is_part_cel(node: str) -> str:
-    """CEL: the same of `object` or `oldObject`."""
+    """CEL: the same of `object` or `oldObject`. Not of a pod or a batch/v1 Job, which operators
+    give no marks: manager and agents take one for what its marks say, whoever owns it.
+    """
     owners = f"{node}.metadata.ownerReferences"
     return (
-        f"(has({owners}) && {owners}.exists(o, has(o.controller) && o.controller && "
+        f"(!(request.resource.group in ['', 'batch']) && has({owners}) && "
+        f"{owners}.exists(o, has(o.controller) && o.controller && "
         f"(o.apiVersion.split('/')[0] + '/' + o.kind) in {list(WHOLES)}))"
     )

@@ -108,8 +108,13 @@ ROWS: Final[tuple[Row, ...]] = (
         stopped=(Sign("Suspended"),),
         active=(("status", "jobsStatus", EACH, "active"),),
         deadline=("spec", "activeDeadlineSeconds"),
+        managed_by=(),  # the trainer (2.2) has the field, and does not look at it
+        dropped=(("spec", "managedBy"),),
         module="trainjob",
-        note="counted by its own numNodes and resourcesPerNode, which it has to say",
+        note=(
+            "counted by its own numNodes and resourcesPerNode, which it has to say;"
+            " shows its status on the management cluster when it has ended"
+        ),
     ),
     Row(
         "RayJob",

@@ -13,9 +13,9 @@ from federation.api.kinds.paths import EACH, Path, first, mapping, mappings, num
 from federation.core.devices.wire.vendors import Vendors
 from federation.core.types import Admission
 from federation.jobs.containers import PodDefaults
-from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
 from federation.jobs.kinds.shape import shaped
+from federation.jobs.kinds.unheeding import Unheeding
 from federation.jobs.mirror import Identity
 from federation.jobs.template import PLACES
 
@@ -29,7 +29,7 @@ _PATCHES: Path = ("spec", "runtimePatches", EACH)
 _POD: Path = ("template", "spec", "template")
 
 
-class TrainJob(GenericKind):
+class TrainJob(Unheeding):
     """See JobKind."""
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
