@@ -38,7 +38,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    monkeypatch.setattr("fedq.rig.kind.plain_ready", lambda port, path: True)
+    monkeypatch.setattr("fedq.rig.kind.plain_ready", lambda port, path: bool(commands(log, "kwok")))
     return log
 
 
