@@ -141,7 +141,9 @@ class Copies:
     async def resize(
         self, uid: str, state: JobState, effect: do.Resize | do.AskForMore | do.WithdrawGrowth
     ) -> None:
-        """Give the copy fewer pods, or have its agent give it more, or not."""
+        """Give the copy fewer pods, or have its agent give it more, or not. What was decided on an
+        earlier state of the copy, and arrives late, changes nothing.
+        """
         local, _ = facts(state)
         job, kind = await self.job_body(uid, local), self._controller.kinds[local.kind]
         body: Json = {"metadata": {"annotations": dict(elastic.NOTHING_ASKED)}}
@@ -155,6 +157,8 @@ class Copies:
                 body = elastic.ask_patch(kind.resized(job, effect.pods))
             case do.WithdrawGrowth(refused=str(why)) if why:
                 body = {"metadata": {"annotations": {Mirror.GROW_REFUSED.value: why}}}
+        if not isinstance(effect, do.WithdrawGrowth):
+            body["metadata"]["resourceVersion"] = str(state.remotes[effect.cluster].version)
         await self._change(uid, state, effect, body, size=size)
 
     async def _change(

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 
 from federation.api.names import Annotation, ConditionType, Label, Mirror
@@ -333,6 +334,29 @@ async def test_smaller_while_the_agent_is_asked_for_more() -> None:
             grow(worker)
         await until(lambda: size(worker) == 1 and not asked(worker), "the copy")
         await until(lambda: held(world, uid) == 1, "free")
+        await goes_on(world)
+
+
+async def test_what_it_was_asked_for_arrives_again() -> None:
+    """Late, when less has been given: it was said of the copy as it was then."""
+    world = Federation("a", quota=4)
+    async with world.running():
+        uid, worker = await started(world)
+        sent: list[httpx.Request] = []
+
+        def keep(request: httpx.Request) -> bool:
+            if b'"fedq.io/grow-to":"' in request.content:
+                sent.append(request)
+            return False
+
+        worker.fake.fail(keep)
+        edit(world, "j", parallelism=4)
+        await until(lambda: asked(worker) == 4, "asked")
+        edit(world, "j", parallelism=2)
+        await until(lambda: held(world, uid) == 2 and not asked(worker), "taken back")
+        answer = await worker.fake.serve(sent[0])
+        assert answer.status_code == 409
+        assert asked(worker) == 0
         await goes_on(world)
 
 
