@@ -42,6 +42,9 @@ class Pins:
         self._devices.on_pods = self.mark
         alone = self._devices.binder is Binder.AGENT
         self._binding = Binding(self._devices, self.mark) if alone else None
+        self._failed: dict[str, tuple[Json, Seat, float]] = {}
+        """By pod that could not be seated: as what, where, and until when (the loop's clock) it is
+        not tried so again. Whoever waits for its node is told at once, its own Job too."""
 
     def mark(self, job: str) -> None:
         """Have the pods of a Job looked at."""
@@ -64,19 +67,34 @@ class Pins:
         seats, stalled = range(len(plan.seats)), None
         kept = {n for n in seats if self._devices.ledger.holding(Replica(uid, n)) is not None}
         due = takings(pods, len(seats), kept)
+        now = asyncio.get_running_loop().time()
+        self._failed = {pod: known for pod, known in self._failed.items() if known[2] > now}
+        rests = [at - now for t in due if (at := self._rests(by_name[t.pod], plan.seats[t.seat]))]
+        due = [t for t in due if not self._rests(by_name[t.pod], plan.seats[t.seat])]
         if self._binding is not None:
             due = [taking for taking in due if not _waits_for_others(by_name[taking.pod])]
             due, stalled = self._binding.turns(due, plan.seats, uid)
         writes = [
             self._pin(uid, by_name[taking.pod], taking, plan.seats[taking.seat]) for taking in due
         ]
-        later = [again for again in (*await asyncio.gather(*writes), stalled) if again is not None]
-        return min(later, default=None)
+        again = (*await asyncio.gather(*writes), *rests, stalled)
+        return min((delay for delay in again if delay is not None), default=None)
+
+    def _rests(self, pod: Json, seat: Seat) -> float | None:
+        """Until when a pod is not tried, as nothing has changed since that failed."""
+        known = self._failed.get(pod["metadata"]["uid"])
+        if known is None or known[0] is not pod or known[1] != seat:  # there is news of it
+            return None
+        return known[2]
 
     async def _pin(self, job: str, pod: Json, taking: Taking, seat: Seat) -> float | None:
         """One pod; after how many seconds to look at its Job again."""
         try:
-            return await self._try(job, pod, taking, seat)
+            again = await self._try(job, pod, taking, seat)
+            if again is not None:
+                until = asyncio.get_running_loop().time() + again
+                self._failed[pod["metadata"]["uid"]] = pod, seat, until
+            return again
         finally:
             if self._binding is not None:
                 self._binding.done(seat.host)
@@ -85,7 +103,7 @@ class Pins:
         uid, replica = pod["metadata"]["uid"], Replica(job, taking.seat)
         hostname = self._devices.hostname(seat.host)
         if not hostname:
-            return None  # the node is gone: `Reseating` finds another place
+            return REFUSED_S  # the node is gone: `Reseating` finds another place
         if why := self._devices.ledger.adopt(replica, uid):
             log.warning("pod.not_seated", pod=taking.pod, seat=str(replica), why=why)
             self._agent.reseat(job, taking.seat)
@@ -109,7 +127,7 @@ class Pins:
                 written = await self._client.patch(PODS, name, patch, namespace)
         except (Conflict, NotFound):
             self._devices.ledger.cancel(uid)
-            return None  # the watch tells what became of it
+            return RETRY_S  # the watch tells what became of it
         except ApiError as error:
             log.warning("pod.not_pinned", pod=f"{namespace}/{name}", why=str(error))
             self._devices.ledger.cancel(uid)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 
 from federation.api.names import Mirror, Pin
@@ -349,6 +350,29 @@ async def test_a_pod_with_gates_of_its_own_keeps_no_node_for_itself() -> None:
         gates = {"spec": {"schedulingGates": [GATE]}}
         worker.fake.merge(PODS, held["metadata"]["name"], gates, "team")
         await until(lambda: worker.seated("held"))
+
+
+@pytest.mark.parametrize("status", [403, 404, 409, 500])
+async def test_pods_that_cannot_be_written_do_not_call_each_other(status: int) -> None:
+    """Both wait for the same node, which is free again as soon as one of them has failed."""
+    worker = Cards(nodes=1, of=2, binder=Binder.AGENT)
+    tried = 0
+
+    def pinned(request: httpx.Request) -> bool:
+        nonlocal tried
+        found = request.method == "PATCH" and "/pods/" in request.url.path
+        tried += found
+        return found
+
+    worker.fake.fail(pinned, times=1_000_000, status=status)
+    async with worker.running():
+        worker.add(asks("a", pods=2, gpu=1, gpumem=5000))
+        await until(lambda: worker.started("a"))
+        worker.make_pods("a")
+        await until(lambda: tried >= 2)
+        for _ in range(1000):
+            await asyncio.sleep(0)  # many turns of the loop, and less than a second
+        assert tried <= 4
 
 
 @pytest.mark.parametrize("bind_time", ["99999999999", "now"])
