@@ -80,16 +80,13 @@ class Growths:
         """Why no numbers in its spec make a copy as small as its note says; '' if some do. Then the
         note is not the agent's.
         """
-        kind, body, held = (
-            self._state.kind_of(job),
-            self._state.book.bodies[job.uid],
-            counts(admission),
-        )
+        kind, body = self._state.kind_of(job), self._state.book.bodies[job.uid]
+        held = counts(admission)
         left = kind.sized(body, kind.resized(body, fewest(job.at_once, held))) or job.at_once
         for name, runs in left.items():
-            if runs > held.get(name, 0):
+            if runs > (noted := held.get(name, 0)):
                 return (
-                    f"its note of admission has {held.get(name, 0)} pods of {name}, its spec makes"
+                    f"its note of admission has {noted} pods of {name}, its spec makes"
                     f" {runs} at least: somebody has changed one of the two"
                 )
         return ""
@@ -117,10 +114,8 @@ class Growths:
         given = {pods.name: pods for pods in job.admission.pod_sets} if job.admission else {}
         if given.keys() != job.grow_to.keys():
             return "its pod sets are others than those that were admitted"
-        for name, has in job.asks.items():
-            if (
-                wanted := job.grow_to.get(name, 0)
-            ) < has:  # that is taken away before more is given
+        for name, has in job.asks.items():  # what is taken away goes before more is given
+            if (wanted := job.grow_to.get(name, 0)) < has:
                 return f"{name} is to have {wanted} pods, and has {has}"
         for pods in job.pod_sets:
             if job.grow_to[pods.name] <= pods.count:

@@ -69,8 +69,9 @@ class Pins:
         due = takings(pods, len(seats), kept)
         now = asyncio.get_running_loop().time()
         self._failed = {pod: known for pod, known in self._failed.items() if known[2] > now}
-        rests = [at - now for t in due if (at := self._rests(by_name[t.pod], plan.seats[t.seat]))]
-        due = [t for t in due if not self._rests(by_name[t.pod], plan.seats[t.seat])]
+        until = {t: self._rests(by_name[t.pod], plan.seats[t.seat]) for t in due}
+        rests = [at - now for at in until.values() if at is not None]
+        due = [taking for taking, at in until.items() if at is None]
         if self._binding is not None:
             due = [taking for taking in due if not _waits_for_others(by_name[taking.pod])]
             due, stalled = self._binding.turns(due, plan.seats, uid)
