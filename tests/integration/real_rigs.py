@@ -18,6 +18,7 @@ from fedq.stack import Stack
 from tests.integration.agents import priority_class
 from tests.integration.conftest import flavor, own_rig, queue_objects
 from tests.integration.kind_objects import until
+from tests.integration.test_kinds import condition
 
 Json = dict[str, Any]
 WORKER = "worker-1"
@@ -68,6 +69,14 @@ class Place:
     async def workload(self, holds: Callable[[Json], object]) -> Json:
         """Wait until something holds of its one Workload."""
         return await until(self.home, WORKLOADS, (self.name, ""), holds)
+
+    async def finished(self, reason: str) -> Json:
+        """Wait until its one Workload has finished, for that reason and in its first attempt."""
+        ended = await self.workload(condition("Finished"))
+        finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
+        assert finish["reason"] == reason
+        assert ended["status"]["fedq"]["attempt"] == 1
+        return ended
 
 
 @asynccontextmanager

@@ -123,10 +123,7 @@ async def test_one_runs_on_a_worker_and_comes_back(place: Place, kind: Kind) -> 
         assert policy(shown)["suspend"] is False
     done = await until(place.home, kind.resource, place.key, condition("Succeeded"))
     assert kind.heeds or policy(done)["suspend"]
-    ended = await place.workload(condition("Finished"))
-    finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
-    assert finish["reason"] == "Succeeded"
-    assert ended["status"]["fedq"]["attempt"] == 1
+    ended = await place.finished("Succeeded")
     assert not condition("Evicted")(ended)
     await nothing_at_home(place)
     await gone(place.worker, kind.resource, place.key)
@@ -140,10 +137,7 @@ async def test_one_that_fails(place: Place, kind: Kind) -> None:
     body["spec"]["runPolicy"]["backoffLimit"] = 0
     await create(place.home, kind.resource, body)
     await until(place.home, kind.resource, place.key, condition("Failed"))
-    ended = await place.workload(condition("Finished"))
-    finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
-    assert finish["reason"] == "Failed"
-    assert ended["status"]["fedq"]["attempt"] == 1
+    await place.finished("Failed")
     await gone(place.worker, kind.resource, place.key)
 
 

@@ -208,10 +208,7 @@ async def test_a_job_runs_on_a_worker_and_comes_back(place: Place, dashboard: Da
     dashboard.jobs[place.name] = "SUCCEEDED"
     done = await until(place.home, RAY_JOBS, place.key, deployment("Complete"))
     assert done["status"]["jobStatus"] == "SUCCEEDED"
-    ended = await place.workload(condition("Finished"))
-    finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
-    assert finish["reason"] == "Succeeded"
-    assert ended["status"]["fedq"]["attempt"] == 1
+    ended = await place.finished("Succeeded")
     assert not condition("Evicted")(ended)
     await nothing_at_home(place)
     assert (await place.home.list(CLUSTERS, place.name)).items == []
@@ -223,10 +220,7 @@ async def test_a_job_that_fails(place: Place, dashboard: Dashboard) -> None:
     dashboard.jobs[place.name] = "FAILED"
     await create(place.home, RAY_JOBS, job(place))
     await until(place.home, RAY_JOBS, place.key, deployment("Failed"))
-    ended = await place.workload(condition("Finished"))
-    finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
-    assert finish["reason"] == "Failed"
-    assert ended["status"]["fedq"]["attempt"] == 1
+    await place.finished("Failed")
 
 
 async def test_a_job_that_kuberay_finds_invalid_has_failed(place: Place) -> None:

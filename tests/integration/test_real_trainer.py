@@ -114,10 +114,7 @@ async def test_one_runs_on_a_worker_and_comes_back(place: Place) -> None:
     shown = await until(place.home, TRAIN_JOBS, place.key, condition("Complete"))
     assert shown["spec"]["suspend"] is True
     assert managers(shown) == ["example.com/team"]
-    ended = await place.workload(condition("Finished"))
-    finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
-    assert finish["reason"] == "Succeeded"
-    assert ended["status"]["fedq"]["attempt"] == 1
+    ended = await place.finished("Succeeded")
     assert not condition("Evicted")(ended)
     await nothing_at_home(place)
     await gone(place.worker, TRAIN_JOBS, place.key)
@@ -128,10 +125,7 @@ async def test_one_that_fails(place: Place) -> None:
     body = train_job(place, run_seconds="1", exit_code="1")
     await create(place.home, TRAIN_JOBS, body)
     await until(place.home, TRAIN_JOBS, place.key, condition("Failed"))
-    ended = await place.workload(condition("Finished"))
-    finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
-    assert finish["reason"] == "Failed"
-    assert ended["status"]["fedq"]["attempt"] == 1
+    await place.finished("Failed")
 
 
 async def test_one_that_is_held_leaves_nothing_behind_and_runs_again(place: Place) -> None:
