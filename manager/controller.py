@@ -217,8 +217,7 @@ class Controller:
         for uid, state in list(self.states.items()):
             if state.bound is None and state.local is not None:
                 self._see_problem(uid)
-            elif state.bound is not None:
-                self._see_priority(uid)
+            self._see_priority(uid)
 
     def _read_again(self) -> None:
         """Read the waiting Jobs again whose pods may request something else now."""
@@ -300,11 +299,11 @@ class Controller:
         state = self.states.get(local.uid)
         if state is not None and state.bound is None:
             self._look(local.uid)
-        elif state is not None:
+        if local.uid in self.states:
             self._see_priority(local.uid)
 
     def _see_priority(self, uid: str) -> None:
-        """Tell a job that is bound the class that its priority comes from, if that is new."""
+        """Tell a job the class that its priority comes from, if that is new."""
         state = self.states[uid]
         name = self.queues.priority_class(state, self._bodies.get(uid))
         if name is not None and name != state.priority_class:

@@ -85,8 +85,7 @@ class EffectRunner:
         except Again as again:
             self._failed(uid, again.after, str(again))
         except Conflict as conflict:
-            often = self._state(uid).failures >= CONFLICTS_AT_ONCE
-            self._failed(uid, None if often else AFTER_CONFLICT_S, str(conflict) if often else "")
+            self._failed(uid, AFTER_CONFLICT_S, str(conflict))
         except Halted:  # said once, where leadership is kept; nothing was sent
             self._failed(uid, AFTER_HALT_S, "")
         except ApiError as error:
@@ -105,6 +104,11 @@ class EffectRunner:
 
     def _failed(self, uid: str, after: float | None, why: str) -> None:
         state = self._state(uid)
+        if after == AFTER_CONFLICT_S:
+            if state.failures < CONFLICTS_AT_ONCE:
+                why = ""
+            else:
+                after = None
         delay = backoff(state.failures + 1, self._rng) if after is None else after
         if why:
             log.warning("effect.failed", uid=uid, job=_name(state), again_in=delay, why=why)
@@ -201,8 +205,9 @@ class EffectRunner:
     async def _set_priority(self, uid: str, state: JobState) -> None:
         local, record = facts(state)
         priority, ref = self._priority(uid, local)
-        if workload_class(ref) != state.priority_class:
-            raise Again("", AFTER_CONFLICT_S)  # the classes have changed meanwhile
+        if (named := workload_class(ref)) != state.priority_class:
+            # The class is another one by now, or is gone: what is to be done is derived from that.
+            return self._controller.feed(uid, on.PrioritySeen(named))
         body: Json = {"spec": {"priority": priority, "priorityClassRef": ref}}
         await self._patch_workload(uid, record, body)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from federation.api.names import Label, Mirror
+from federation.core import events as on
 from federation.core.reasons import Reason
 from federation.edge.resources import (
     CLUSTER_QUEUES,
@@ -116,6 +117,41 @@ async def test_a_running_job_whose_new_class_does_not_exist() -> None:
         classes(world, high=9)
         await until(lambda: worker.note_of("j", Mirror.PRIORITY) == "9", "the copy")
         assert workload(world)["spec"]["priority"] == 9
+
+
+async def test_the_priority_of_a_job_that_was_preempted_and_runs_again() -> None:
+    """Its class was changed while it waited, and counts when it is bound the second time."""
+    rules = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    world = Federation("a", quota=1, **rules)
+    classes(world, low=1, middle=5, high=9)
+    async with world.running():
+        world.submit(of="low")
+        worker = await running(world)
+        world.submit("urgent", of="high")
+        await until(lambda: _evicted(world, "j"), "it makes room")
+        await running(world, "urgent")
+        label(world, "j", Label.PRIORITY_CLASS, "middle")
+        await until(lambda: workload(world)["spec"]["priority"] == 5, "the record")
+        world.home.delete(JOBS, "urgent", "team")
+        await running(world)
+        assert workload(world)["spec"]["priority"] == 5
+        assert world.record().attempt == 2
+
+
+async def test_a_class_that_is_gone_before_it_counts() -> None:
+    """The write that would give a running job its new class finds that this is not its class any
+    more: the job goes on with the priority that it has.
+    """
+    world = Federation("a")
+    classes(world, low=1, high=9)
+    async with world.running() as manager:
+        uid = world.submit(of="low")
+        worker = await running(world)
+        manager.controller.feed(uid, on.PrioritySeen("high"))
+        await until(lambda: manager.controller.states[uid].priority_class == "low", "looked up")
+        state = manager.controller.states[uid]
+        assert (state.busy, state.failures) == (False, 0)
+        assert worker.started("j")
 
 
 async def test_a_victim_is_chosen_by_the_priority_that_it_has_now() -> None:
