@@ -67,7 +67,7 @@ class Dispatcher:
         self._problem = ""
         self._failures = 0
         self._rng = random.Random()
-        self._filled_at, self._audited_at = float("-inf"), time.monotonic()
+        self._filled_at, self._audit_at = float("-inf"), time.monotonic() + AUDIT_S
         self._asked_at: float | None = None
         self.slowest = 0.0
         """Seconds that the longest of the recent cycles took, waiting for the index included."""
@@ -135,7 +135,7 @@ class Dispatcher:
 
     async def _woken(self) -> None:
         """Until something happens, or it is time for what the scheduler or the audit waits for."""
-        delay = self._audited_at + AUDIT_S - time.monotonic()
+        delay = self._audit_at - time.monotonic()
         if (due := self._scheduler.due()) is not None:
             delay = min(delay, due - time.time())
         with contextlib.suppress(TimeoutError):
@@ -148,15 +148,15 @@ class Dispatcher:
         with self._asking():
             await self._scheduler.refill(time.time())
         self._lost, self._filled_at = False, time.monotonic()
-        self._audited_at = self._filled_at
+        self._audit_at = self._filled_at + AUDIT_S
         self.fills += 1
         log.info("index.filled", workloads=waiting, seconds=round(self._filled_at - begun, 3))
 
     async def _audit(self) -> None:
         """Once a minute see to it that nothing was taken out of the index behind our back."""
-        if time.monotonic() - self._audited_at < AUDIT_S:
+        if (now := time.monotonic()) < self._audit_at:  # what `_woken` waits for, to the last bit
             return
-        self._audited_at = time.monotonic()
+        self._audit_at = now + AUDIT_S
         with self._asking():
             await self._scheduler.audit()
 

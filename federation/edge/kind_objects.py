@@ -165,7 +165,18 @@ class Groups(Objects):
         own["metadata"] = _merged(own.get("metadata") or {}, meta)
         own["metadata"]["resourceVersion"] = head["metadata"]["resourceVersion"]
         made = await self._client.patch(self._resource, name, own, namespace)
-        return bundle([*written, made], head=made)
+        return await self._as_of_now([*written, made], made)
+
+    async def _as_of_now(self, written: list[Json], head: Json) -> Json:
+        """A group after a write. While one pod is written others may be changed or deleted: with
+        what was read of them before, it would say of later news that they are old.
+        """
+        if len(written) > 1:
+            uids = {pod["metadata"]["uid"] for pod in written}
+            written = [p for p in await self._members(head) if p["metadata"]["uid"] in uids]
+            own = head["metadata"]["uid"]
+            head = next((pod for pod in written if pod["metadata"]["uid"] == own), head)
+        return bundle(written, head=head)
 
     async def _patch(self, pod: Json, parts: Json) -> Json:
         meta = pod["metadata"]
@@ -187,7 +198,7 @@ class Groups(Objects):
                 pod = await super().put_status(meta["name"], own, wanted, namespace)
             made.append(pod)
         head = _head(made, name)
-        return bundle(settled(made, head), head=head)
+        return await self._as_of_now(settled(made, head), head)
 
     async def delete(self, name: str, namespace: str, **preconditions: Any) -> Json:
         """See Objects. The head goes when the others are gone, those in excess as well: it stands

@@ -404,6 +404,33 @@ async def test_a_group_is_written_as_it_was_seen(groups: Any) -> None:
     assert _names(await known.get("b", "team")) == ["b", "c"]
 
 
+@pytest.mark.parametrize("status", [False, True], ids=["patch", "status"])
+async def test_what_a_write_answers_is_as_of_one_moment(groups: Any, status: bool) -> None:
+    """While one pod is written another one is changed, and a third is deleted: the answer is newer
+    than the news of both, so it has to say the same.
+    """
+    stored, fake = groups
+    made = await stored.create(body("a", "b", "c"), "team")
+    seen = {key: made["metadata"][key] for key in ("uid", "resourceVersion")}
+    send = stored._client.patch
+
+    async def meanwhile(*args: Any, **options: Any) -> Json:
+        stored._client.patch = send
+        fake.delete(PODS, "c", "team")
+        fake.merge(PODS, "b", {"metadata": {"labels": {"n": "1"}}}, "team")
+        return dict(await send(*args, **options))
+
+    stored._client.patch = meanwhile
+    if status:
+        told = {"pods": {"a": {"phase": "Running"}}}
+        after = await stored.put_status("a", seen, told, "team")
+    else:
+        after = await stored.patch("a", {"metadata": {**seen, "labels": {"m": "1"}}}, "team")
+    assert _names(after) == ["a", "b"]
+    assert after["spec"]["pods"] == [fake.get(PODS, name, "team") for name in ("a", "b")]
+    assert after["metadata"]["uid"] == made["metadata"]["uid"]
+
+
 def copies(*names: str, of: str = "u") -> list[Json]:
     made = body(*names)["spec"]["pods"]
     for pod_ in made:
