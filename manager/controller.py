@@ -99,6 +99,8 @@ class Controller:
         self._bodies: OrderedDict[str, Json] = OrderedDict()
         self._jobs: dict[tuple[str, ObjectKey], str] = {}
         self._deleted = Deletions()
+        self._reborn: dict[str, Json] = {}
+        """Groups of pods that are whole again, by UID, while what they were is still removed."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: list[tuple[str, on.Event]] | None = []
@@ -163,6 +165,7 @@ class Controller:
             assert self.run_effects is not None
             self._start(uid, self.run_effects(uid, effects))
         self.news.moved(uid, state, after)
+        self._revive(uid)
 
     def _start(self, uid: str, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(coroutine)
@@ -196,6 +199,7 @@ class Controller:
             self.charges.gone(uid, state)
             self.on_moved(uid, state, JobState())
             self.news.moved(uid, state, JobState())
+        self._revive(uid)
 
     # The catalog
 
@@ -290,6 +294,9 @@ class Controller:
         local = kind.local_job(job, self._defaults.of(job["metadata"]["namespace"]))
         if self._deleted.covers(local.uid, local.version):
             return
+        if kind.bundled and self._leaves(local.uid):
+            self._reborn[local.uid] = job
+            return
         known = self._jobs.get((local.kind, local.key))
         if known is not None and known != local.uid:
             self._job_gone(local.kind, local.key, known, local.version)
@@ -301,6 +308,22 @@ class Controller:
             self._look(local.uid)
         if local.uid in self.states:
             self._see_priority(local.uid)
+
+    def _leaves(self, uid: str) -> bool:
+        """Whether a job is deleted, and its copies and its Workload are not gone yet. What remains
+        of one that left a copy on a cluster out of reach is in nobody's way.
+        """
+        state = self.states.get(uid)
+        if state is None or state.local is not None or uid not in self._deleted:
+            return False
+        return state.record is not None or state.busy
+
+    def _revive(self, uid: str) -> None:
+        """Take in a group that is whole again, once nothing of what it was is left: what became of
+        pods that are gone says nothing of those in their place.
+        """
+        if uid in self._reborn and not self._leaves(uid):
+            self._take(self._reborn.pop(uid))
 
     def _see_priority(self, uid: str) -> None:
         """Tell a job the class that its priority comes from, if that is new."""
@@ -321,6 +344,7 @@ class Controller:
 
     def _job_gone(self, kind: str, key: ObjectKey, uid: str, version: int) -> None:
         self._deleted.note(uid, version)
+        self._reborn.pop(uid, None)
         if self._jobs.get((kind, key)) == uid:
             del self._jobs[kind, key]
         self._bodies.pop(uid, None)

@@ -207,7 +207,8 @@ class EffectRunner:
         priority, ref = self._priority(uid, local)
         if (named := workload_class(ref)) != state.priority_class:
             # The class is another one by now, or is gone: what is to be done is derived from that.
-            return self._controller.feed(uid, on.PrioritySeen(named))
+            self._controller.feed(uid, on.PrioritySeen(named))
+            return
         body: Json = {"spec": {"priority": priority, "priorityClassRef": ref}}
         await self._patch_workload(uid, record, body)
 

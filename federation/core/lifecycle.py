@@ -244,8 +244,8 @@ def _remote_seen(state: JobState, remote: RemoteJob, now: float) -> JobState:
     known = state.remotes.get(remote.cluster)
     if known and remote.version < known.version:
         return state
-    if remote.gone and known and known.uid and known.uid != remote.uid:
-        return state
+    if remote.gone and (known is None or (known.uid and known.uid != remote.uid)):
+        return state  # one of a job that was forgotten, or of an earlier attempt
     remote = _ending(remote, known if known and known.uid == remote.uid else None)
     if remote.gone and known and known.uid == remote.uid and known.finished == remote.finished:
         remote = replace(known, gone=True, version=remote.version)

@@ -28,6 +28,10 @@ class Deletions:
         if len(self._versions) > self._keep:
             self._versions.popitem(last=False)
 
+    def __contains__(self, uid: str) -> bool:
+        """Whether the deletion of an object was seen."""
+        return uid in self._versions
+
     def covers(self, uid: str, version: int) -> bool:
         """Whether a state of an object is older than its deletion.
 

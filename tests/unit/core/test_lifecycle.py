@@ -688,6 +688,15 @@ def test_old_news_is_ignored(event: on.Event, kept: str) -> None:
     assert getattr(go(state, event)[0], kept) == getattr(state, kept)
 
 
+def test_the_last_word_of_a_copy_that_nobody_knows() -> None:
+    """The job it was made for has been forgotten; what has its UID now, a group of other pods, has
+    not ended by it.
+    """
+    last = on.RemoteSeen(copy(version=31, gone=True, finished="Complete"))
+    state, effects = go(known(local()), last)
+    assert (state.remotes, effects) == ({}, (do.CreateWorkload(),))
+
+
 @pytest.mark.parametrize(
     ("state", "expected"),
     [

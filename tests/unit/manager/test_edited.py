@@ -126,7 +126,7 @@ async def test_the_priority_of_a_job_that_was_preempted_and_runs_again() -> None
     classes(world, low=1, middle=5, high=9)
     async with world.running():
         world.submit(of="low")
-        worker = await running(world)
+        await running(world)
         world.submit("urgent", of="high")
         await until(lambda: _evicted(world, "j"), "it makes room")
         await running(world, "urgent")

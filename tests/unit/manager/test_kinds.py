@@ -265,6 +265,32 @@ async def test_a_pod_that_is_deleted_ends_the_run_of_its_group() -> None:
         await until(lambda: copies(federation) == ["p0", "p2"], "it is offered as it is now")
 
 
+@pytest.mark.parametrize("again", ["p1", "p2"])
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "later"])
+async def test_a_group_that_has_run_and_is_whole_again(again: str, waits: bool) -> None:
+    """It runs again: how a pod has ended that was deleted says nothing of the one in its place,
+    though that be there before all of the group is removed.
+    """
+    federation = serving()
+    for name in ("p0", "p1"):
+        give(federation, name)
+    async with federation.running():
+        await started(federation)
+        fake = federation.workers["a"].fake
+        for name in ("p0", "p1"):
+            fake.merge(PODS, name, {"status": {"phase": "Succeeded"}}, "team", status=True)
+        await until(lambda: federation.record("p0").finished, "it has ended")
+        await until(lambda: not copies(federation), "its copies are gone")
+        federation.home.delete(PODS, "p1", "team")
+        if waits:
+            await until(lambda: not federation.home.items(WORKLOADS), "its record is gone")
+        give(federation, again)
+        await until(lambda: copies(federation) == ["p0", again], "it is offered as it is now")
+        await started(federation)
+        await until(lambda: phase(federation, again) == "Running", "it runs")
+        assert not federation.record("p0").finished
+
+
 async def test_a_copy_that_has_lost_its_head_is_not_gone() -> None:
     """Somebody deleted that pod on the worker: the rest of the copy is removed with the job."""
     federation = serving()
