@@ -36,15 +36,17 @@ from federation.jobs.kinds.registry import BATCH_ONLY, known
 from manager.attempts import FIRST_PAUSE_S, Attempts
 from manager.copy_writes import CopyWrites, local_uid
 from manager.leash import Leash
+from manager.lingering import Lingering
 from manager.origin import IDENTITY_NAMESPACE
 from manager.plain_copies import PlainCopies, PlainQueues, plain_informers
 from manager.plain_writes import PlainWrites
-from manager.pod_watch import SELECT, PodWatch
+from manager.pod_watch import SELECT, Attempt, PodWatch
 from manager.protocol import (
     ClusterSpec,
     Command,
     Copy,
     CreateCopy,
+    DeleteCopy,
     Health,
     Inventory,
     News,
@@ -84,6 +86,8 @@ class ClusterWorker:
         self._health = Health()
         self._copies: dict[str, Copy] = {}
         self._pods = PodWatch(self._news.set)
+        self._pods.on_change = self._pods_changed
+        self._lingering = Lingering(self._pods.live)
         self._inventory: Inventory | None = None
         self._others: dict[str, Inventory] = {}
         self._kinds = BATCH_ONLY
@@ -273,12 +277,26 @@ class ClusterWorker:
         for item in items:
             self.see_copy(item)
         self._news.set()
-        return Inventory(int(version), frozenset(local_uid(item) for item in items), kind)
+        there = {local_uid(item) for item in items} | self._lingering.of(kind)
+        return Inventory(int(version), frozenset(there), kind)
 
     def see_copy(self, job: Json, *, gone: bool = False) -> None:
         """One copy as it is now. What makes no difference to the manager is not passed on."""
         if not self._other:
-            self.tell(self._copy(job, gone=gone))
+            copy = self._copy(job, gone=gone)
+            self.tell(self._gone(copy) if gone else copy)
+
+    def _gone(self, copy: Copy) -> Copy:
+        """What is to be told of a copy that is gone. Those of Jobs and pods are not before their
+        pods.
+        """
+        kind = self._kinds[copy.remote.kind]
+        plain = kind.name == BATCH_JOB or kind.bundled
+        return copy if plain else self._lingering.gone(copy)
+
+    def _pods_changed(self, attempt: Attempt) -> None:
+        if (copy := self._lingering.ended(attempt)) is not None:
+            self.tell(copy)
 
     def tell(self, copy: Copy) -> None:
         """The same, as the manager knows a copy."""
@@ -377,7 +395,8 @@ class ClusterWorker:
                         Result.RETRY, self._other_reason.value, self._other,
                         reply=Reply.UNSENT,
                     )  # fmt: skip
-                return await self._writes(self._client).run(command)
+                outcome = await self._writes(self._client).run(command)
+                return self._unless_it_lingers(command, outcome)
         except (Forbidden, Invalid) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
         except ApiError as error:
@@ -386,6 +405,14 @@ class ClusterWorker:
             log.exception("command.crashed", cluster=self.spec.name, command=type(command).__name__)
             why = f"{type(error).__name__} in this manager, see its log: {error}"
             return Outcome(Result.RETRY, "Crashed", why, reply=Reply.NONE)
+
+    def _unless_it_lingers(self, command: Command, outcome: Outcome) -> Outcome:
+        if not isinstance(command, DeleteCopy) or outcome.result is not Result.ABSENT:
+            return outcome
+        if (told := self._told.get(command.uid)) is None:
+            return outcome
+        copy = self._gone(Copy(command.local_uid, replace(told, gone=True)))
+        return outcome if copy.remote.gone else Outcome(Result.OK, remote=copy.remote)
 
 
 def _same(told: RemoteJob | None, now: RemoteJob, kind: JobKind) -> bool:

@@ -185,12 +185,15 @@ class CopyWrites:
     async def delete(self, command: DeleteCopy) -> Outcome:
         """The copy that has the UID, as it was seen if the command names a version."""
         key, kind = command.key, self._kinds[command.kind]
+        version = str(command.version) if command.version else ""
         try:
+            if command.wait and kind.remade:
+                version = await self._suspended(command, version)
             answer = await self._stored(command).delete(
                 key.name,
                 key.namespace,
                 uid=command.uid,
-                resource_version=str(command.version) if command.version else "",
+                resource_version=version,
                 propagation="Foreground" if command.wait else "Background",
             )
         except NotFound:
@@ -200,6 +203,17 @@ class CopyWrites:
         if answer.get("kind") == kind.kind:
             return Outcome(Result.OK, remote=self._copy(answer))
         return Outcome(Result.ABSENT)
+
+    async def _suspended(self, command: DeleteCopy, version: str) -> str:
+        """Suspend a copy that is to be deleted, so that nothing runs of what its operator makes
+        anew; its version then, if one is a precondition.
+        """
+        held: Json = {"uid": command.uid} | ({"resourceVersion": version} if version else {})
+        body = {"metadata": held, "spec": self._kinds[command.kind].suspend(suspend=True)}
+        with contextlib.suppress(Forbidden, Invalid):  # it can be deleted all the same
+            copy = await self._stored(command).patch(command.key.name, body, command.key.namespace)
+            return str(copy["metadata"]["resourceVersion"]) if version else ""
+        return version
 
     def _stored(self, command: ChangeCopy | DeleteCopy) -> Objects:
         whose = Whose(command.local_uid, command.uid)

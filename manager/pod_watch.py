@@ -19,7 +19,7 @@ SELECT = Select(label_selector=f"{Label.MULTIKUEUE_WORKER_POD.value}=true")
 MOST_PODS = 100_000
 """Whoever may make pods there may make many with our label."""
 
-_Key = tuple[str, int]
+Attempt = tuple[str, int]
 """UID of the job on the management cluster, and the attempt: pods carry both."""
 
 
@@ -28,10 +28,12 @@ class PodWatch:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._pods: dict[_Key, dict[str, PodState]] = {}
-        self._keys: dict[str, _Key] = {}
-        self._told: dict[_Key, str] = {}
-        self._dirty: set[_Key] = set()
+        self.on_change: Callable[[Attempt], None] = lambda attempt: None
+        """Told when pods of an attempt have changed."""
+        self._pods: dict[Attempt, dict[str, PodState]] = {}
+        self._keys: dict[str, Attempt] = {}
+        self._told: dict[Attempt, str] = {}
+        self._dirty: set[Attempt] = set()
 
     def handler(self) -> Calls:
         """What the informer calls."""
@@ -39,6 +41,7 @@ class PodWatch:
 
     def _listed(self, pods: Sequence[Json], version: str) -> None:
         """After a full listing all is told: what stands in a record may be of long ago."""
+        before = set(self._pods)
         self._pods.clear()
         self._keys.clear()
         for pod in pods:
@@ -47,6 +50,13 @@ class PodWatch:
         self._dirty |= self._pods.keys()
         if self._dirty:
             self._wake()
+        for attempt in before - self._pods.keys():
+            self.on_change(attempt)
+
+    def live(self, attempt: Attempt) -> bool:
+        """Whether pods of an attempt have not ended, as far as is known."""
+        states = self._pods.get(attempt, {}).values()
+        return any(state.phase not in ("Succeeded", "Failed") for state in states)
 
     def _seen(self, pod: Json) -> None:
         meta = pod["metadata"]
@@ -58,6 +68,7 @@ class PodWatch:
         self._keys[meta["uid"]] = key
         self._pods.setdefault(key, {})[meta["uid"]] = pod_state(pod)
         self._look(key)
+        self.on_change(key)
 
     def _gone(self, pod: Json) -> None:
         key = self._keys.pop(pod["metadata"]["uid"], None)
@@ -69,14 +80,15 @@ class PodWatch:
             del self._pods[key]
             self._dirty.discard(key)
             self._told.pop(key, None)
-            return
-        self._look(key)
+        else:
+            self._look(key)
+        self.on_change(key)
 
-    def _text(self, key: _Key) -> str:
+    def _text(self, key: Attempt) -> str:
         states = self._pods.get(key, {}).values()
         return summary(states) if troubled(states) else ""
 
-    def _look(self, key: _Key) -> None:
+    def _look(self, key: Attempt) -> None:
         if self._text(key) != self._told.get(key, ""):
             self._dirty.add(key)
             self._wake()

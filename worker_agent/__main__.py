@@ -45,6 +45,7 @@ from worker_agent.gates import Gates
 from worker_agent.heartbeat import Beat, Heartbeat, ReplacedError
 from worker_agent.nodes import Nodes
 from worker_agent.pins import Pins
+from worker_agent.prepared import Prepared
 from worker_agent.provisioning import Provisioning
 from worker_agent.pulse import Pulse
 from worker_agent.report import Reporter
@@ -82,10 +83,11 @@ async def run(
         catalog.claims.want()
     agent = Agent(client, catalog, lease, rules)
     workloads = Workloads(client, agent)
-    gates, pins = Gates(client, agent), Pins(client, agent)
+    gates, pins, prepared = Gates(client, agent), Pins(client, agent), Prepared(client, agent)
     beside = settings.beside_manager
     select, copies = (LOCAL, ()) if beside else (QUEUED, rules.off)
     kinds = KindInformers(client, rules.kinds, agent.book.of, select=select, copies=copies)
+    kinds.on_part = prepared.see
     reporter = _reporter(client, agent, heartbeat, settings, kinds) if heartbeat else None
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
@@ -115,7 +117,7 @@ async def run(
             tasks.create_task(vital(web, "web"))
         log.info("agent.started", cluster=settings.cluster, beside=beside, jobs=len(agent.jobs))
         parts = {"agent": agent.run(), "workloads": workloads.run()}
-        parts |= {"gates": gates.run(), "pins": pins.run()}
+        parts |= {"gates": gates.run(), "pins": pins.run(), "prepared": prepared.run()}
         if reporter:
             parts["report"] = reporter.run()
         for name, part in parts.items():

@@ -79,6 +79,8 @@ class KindInformers:
         """Told the names of the kinds that are served, at first and when others are."""
         self.on_read: Callable[[], None] = lambda: None
         """Called when `read` is another set."""
+        self.on_part: Callable[[str, dict[str, Any]], None] = lambda type, part: None
+        """Told of changes of what is a part of another job; see Wholes."""
         self._told: set[str] | None = None
 
     @property
@@ -138,7 +140,7 @@ class KindInformers:
                 if kind.bundled:
                     handler = Bundles(handler, partial=self._partial, held=self._held)
                 else:
-                    handler = Wholes(handler)
+                    handler = Wholes(handler, self._has_part)
                 select = self._selects[kind.name]
                 informer = Informer(self._client, resource_of(kind), handler, select=select)
                 informer.on_synced = self._has_read
@@ -158,6 +160,9 @@ class KindInformers:
                 kinds=sorted(there),
                 skipped_without_crd=skipped,
             )
+
+    def _has_part(self, type: str, part: dict[str, Any]) -> None:
+        self.on_part(type, part)
 
     def _has_read(self) -> None:
         self.on_read()

@@ -1,4 +1,4 @@
-"""A stand-in for the dashboards of Ray's heads, which KubeRay asks how jobs are.
+"""A stand-in for the dashboards of Ray's heads, which KubeRay asks how jobs and applications are.
 
 No container runs on a rig, and names of Services lead nowhere: KubeRay gets it as its HTTP proxy.
 It answers for every head alike, with what the test has told it, and runs nothing.
@@ -22,19 +22,32 @@ class Dashboard:
 
     Attributes:
         jobs: namespace → status of all Ray jobs there; RUNNING where nothing is said.
+        served: namespace → the Serve applications that were put there, as configuration.
     """
 
     def __init__(self) -> None:
         self.jobs: dict[str, str] = {}
+        self.served: dict[str, list[Json]] = {}
 
     def answer(self, method: str, url: str, body: Json) -> Json:
         """The answer to a request for `http://HEAD.NAMESPACE.svc…/PATH`."""
         parts = urlsplit(url)
         namespace, path = f"{parts.hostname}..".split(".")[1], parts.path
+        if path == "/api/serve/applications/":
+            if method == "PUT":
+                self.served[namespace] = body.get("applications", [])
+            return {"applications": {app["name"]: _runs(app) for app in self._of(namespace)}}
         if path.endswith("/stop"):
             return {"stopped": True}
         status = self.jobs.get(namespace, "RUNNING")
         return {"submission_id": path.rpartition("/")[2], "status": status, "message": status}
+
+    def _of(self, namespace: str) -> list[Json]:
+        return self.served.get(namespace, [])
+
+
+def _runs(app: Json) -> Json:
+    return {"name": app["name"], "status": "RUNNING", "deployments": {}}
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from tests.integration.test_kinds import condition
 
 Json = dict[str, Any]
 CLUSTERS, RAY_JOBS = resource_of(row("RayCluster")), resource_of(row("RayJob"))
+SERVICES = resource_of(row("RayService"))
 OF_CLUSTER = "ray.io/cluster"
 pytestmark = [pytest.mark.rig, pytest.mark.timeout(300)]
 
@@ -233,7 +234,7 @@ async def test_a_job_that_kuberay_finds_invalid_has_failed(place: Place) -> None
     ended = await place.workload(condition("Finished"))
     finish = next(c for c in ended["status"]["conditions"] if c["type"] == "Finished")
     assert finish["reason"] == "Failed"
-    assert finish["message"].startswith(told["status"]["message"])
+    assert finish["message"] == told["status"]["message"]
 
 
 async def test_a_job_that_is_held_leaves_nothing_behind_and_runs_again(place: Place) -> None:
@@ -257,3 +258,93 @@ async def test_a_job_that_is_held_leaves_nothing_behind_and_runs_again(place: Pl
 
 def deployment(wanted: str) -> Any:
     return lambda obj: (obj.get("status") or {}).get("jobDeploymentStatus") == wanted
+
+
+async def test_a_service_is_stopped_by_deleting_its_copy(
+    place: Place, dashboard: Dashboard
+) -> None:
+    """KubeRay would go on with one that is suspended while it serves. Held it leaves no pods, and
+    released it serves again.
+    """
+    config = "applications:\n- name: text\n  import_path: text:app\n"
+    spec = {"serveConfigV2": config, "rayClusterConfig": cluster(stop_seconds="2")}
+    made = await create(place.home, SERVICES, of(row("RayService"), "train", place.name, spec))
+    assert made["spec"]["rayClusterConfig"]["suspend"] is True
+    await until(place.home, SERVICES, place.key, serves)
+    assert dashboard.served[place.name] == [{"name": "text", "import_path": "text:app"}]
+    assert await shared(place) == {("head", 1), ("worker", 2)}
+
+    held = await place.workload(condition("Admitted"))
+    name = held["metadata"]["name"]
+    await place.home.patch(WORKLOADS, name, {"spec": {"active": False}}, place.name)
+    await place.workload(condition("QuotaReserved", "False"))
+    assert await pods(place.worker, place) == []
+    await place.home.patch(WORKLOADS, name, {"spec": {"active": True}}, place.name)
+    await place.workload(lambda o: condition("Admitted")(o) and o["status"]["fedq"]["attempt"] == 2)
+    await until(place.worker, SERVICES, place.key, serves)
+    await nothing_at_home(place)
+    await place.home.delete(SERVICES, "train", place.name)
+    await gone(place.worker, SERVICES, place.key)
+    assert await pods(place.worker, place) == []
+
+
+async def test_a_service_that_is_preempted_on_its_worker(place: Place) -> None:
+    """The agent deletes the copy: what is preempted for starts when its pods are gone."""
+    spec = {"serveConfigV2": "applications: []", "rayClusterConfig": cluster(4)}
+    await create(place.home, SERVICES, of(row("RayService"), "train", place.name, spec))
+    running = await place.workload(condition("Admitted"))
+    await until(place.worker, CLUSTERS, (place.name, ""), state("ready"))
+    urgent = of(row("RayCluster"), "urgent", place.name, cluster(4))
+    urgent["metadata"]["labels"][Label.PRIORITY_CLASS.value] = "urgent"
+    await create(place.worker, CLUSTERS, urgent)
+    await until(place.worker, CLUSTERS, (place.name, "urgent"), state("ready"))
+    evicted = await place.workload(condition("QuotaReserved", "False"))
+    assert evicted["metadata"]["name"] == running["metadata"]["name"]
+    assert {pod["metadata"]["labels"][OF_CLUSTER] for pod in await pods(place.worker, place)} == {
+        "urgent"
+    }
+    await place.home.delete(SERVICES, "train", place.name)
+
+
+async def test_a_service_that_waited_starts(place: Place, dashboard: Dashboard) -> None:
+    """KubeRay has made a cluster for it by then, which is suspended, and which it does not resume:
+    the agent deletes that.
+    """
+    await create(place.worker, CLUSTERS, of(row("RayCluster"), "big", place.name, cluster(4)))
+    await until(place.worker, CLUSTERS, (place.name, "big"), state("ready"))
+    config = "applications:\n- name: text\n  import_path: text:app\n"
+    spec = {"serveConfigV2": config, "rayClusterConfig": cluster(4)}
+    await create(place.worker, SERVICES, of(row("RayService"), "train", place.name, spec))
+    early = await until(
+        place.worker,
+        CLUSTERS,
+        (place.name, ""),
+        lambda o: o["metadata"]["name"] != "big" and state("suspended")(o),
+    )
+    await place.worker.delete(CLUSTERS, "big", place.name)
+    await until(place.worker, SERVICES, place.key, serves)
+    found = await place.worker.list(CLUSTERS, place.name)
+    assert early["metadata"]["uid"] not in {item["metadata"]["uid"] for item in found.items}
+    await place.worker.delete(SERVICES, "train", place.name)
+
+
+def serves(obj: Json) -> bool:
+    """Whether its cluster is up, and its application, by KubeRay's word."""
+    status = obj.get("status") or {}
+    active, pending = (
+        status.get(part) or {} for part in ("activeServiceStatus", "pendingServiceStatus")
+    )
+    told = [*_applications(active), *_applications(pending)]
+    return told == ["RUNNING"]
+
+
+def _applications(part: Json) -> list[str]:
+    return [one["status"] for one in (part.get("applicationStatuses") or {}).values()]
+
+
+async def shared(place: Place) -> set[tuple[str, int]]:
+    """How many pods of each sort run on the worker."""
+    found = [
+        pod["metadata"]["labels"]["ray.io/node-type"] for pod in await pods(place.worker, place)
+    ]
+    return {(sort, found.count(sort)) for sort in found}

@@ -24,7 +24,8 @@ Json = dict[str, Any]
 class BatchJob:
     """See JobKind."""
 
-    name, seats, bundled, deletes, deletes_copies = BATCH_JOB, True, False, False, False
+    name, seats = BATCH_JOB, True
+    bundled = deletes = deletes_copies = remade = False
     kind, group, version, plural = batch_job.KIND, "batch", "v1", "jobs"
     api_version = batch_job.API_VERSION
 

@@ -61,7 +61,7 @@ MANAGED_BY = Controller.MULTIKUEUE.value
 class GenericKind(ElasticSets):
     """See JobKind. Kinds of their own override what the row cannot say."""
 
-    seats = bundled = deletes = deletes_copies = False
+    seats = bundled = deletes = deletes_copies = remade = False
 
     def __init__(self, row: Row) -> None:
         self.row = row

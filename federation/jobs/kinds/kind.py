@@ -60,7 +60,8 @@ class JobKind(Protocol):
     `name` is Kind.version.group, `seats` whether the agent gives each of its pods its own cards and
     its own place in a topology. One that is `bundled` stands for several pods (`pod_groups`). One
     that `deletes` cannot be held back again: it is stopped by deleting it; where it only
-    `deletes_copies`, what people have created on a worker is not.
+    `deletes_copies`, what people have created on a worker is not. Of one that is `remade` the
+    operator makes anew what it is made of while it is being deleted.
     """
 
     @property
@@ -83,6 +84,8 @@ class JobKind(Protocol):
     def deletes(self) -> bool: ...
     @property
     def deletes_copies(self) -> bool: ...
+    @property
+    def remade(self) -> bool: ...
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """Its pods as its spec is now."""

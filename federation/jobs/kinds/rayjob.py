@@ -67,7 +67,7 @@ class RayService(Ray):
     it tells nothing but the name of the cluster that it prepares.
     """
 
-    deletes_copies = True
+    deletes_copies = remade = True
 
     def _busy(self, obj: Json) -> bool:
         """See GenericKind. Once it serves, or is about to, it goes on."""

@@ -30,7 +30,9 @@ _POD: Path = ("template", "spec", "template")
 
 
 class TrainJob(Unheeding):
-    """See JobKind."""
+    """See JobKind. The trainer makes a JobSet that is deleted anew until its TrainJob is gone."""
+
+    remade = True
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """See JobKind."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -16,14 +17,16 @@ from federation.edge.resources import (
     PRIORITY_CLASSES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    Resource,
     resource_of,
 )
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS, known
+from tests.fakes.patches import Refused
 from tests.unit.jobs.kinds import samples
 from tests.unit.manager.federation import Federation
 from tests.unit.manager.support import until
-from tests.unit.manager.test_lifecycle import checked_queue, decide
+from tests.unit.manager.test_lifecycle import checked_queue, decide, patch_workload
 from tests.unit.worker_agent.support import job, mirrored
 
 Json = dict[str, Any]
@@ -173,6 +176,67 @@ async def test_what_a_service_serves_is_pushed_while_it_runs() -> None:
         assert federation.record("r").attempt == 1
         patches = [path for method, path in fake.log if method == "PATCH" and "rayserv" in path]
         assert len(patches) == 3
+
+
+@pytest.mark.parametrize("ends", ["goes", "succeeds"])
+async def test_pods_that_outlive_their_copy_keep_its_quota(ends: str) -> None:
+    """As those do that an operator has made while the copy was on its way out."""
+    federation, res = serving(RAY), resource_of(RAY)
+    low = {"metadata": {"name": "low"}, "value": 1}
+    federation.home.create(WORKLOAD_PRIORITY_CLASSES, low)
+    federation.home.create(res, rayservice("one"))
+    uid = federation.home.get(res, "r", "team")["metadata"]["uid"]
+    fake = federation.workers["a"].fake
+    async with federation.running() as manager:
+        await until(lambda: fake.objects.data.get(res), "the copy")
+        fake.merge(res, "r", {"spec": {"rayClusterConfig": {"suspend": False}}}, "team")
+        await until(lambda: federation.record("r").admitted, "it runs")
+        notes = {Mirror.LOCAL_UID.value: uid, Mirror.ATTEMPT.value: "1"}
+        labels = {Label.MULTIKUEUE_WORKER_POD.value: "true"}
+        meta = {"name": "p", "namespace": "team", "labels": labels, "annotations": notes}
+        fake.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {}})
+        waits = {"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+        told = {"status": {"phase": "Pending", "containerStatuses": [waits]}}
+        fake.merge(PODS, "p", told, "team", status=True)
+        await until(lambda: manager.controller.states[uid].pods, "it is seen")
+
+        patch_workload(federation, "r", {"spec": {"active": False}})
+        await until(lambda: not fake.objects.data.get(res), "the copy is gone")
+        asked = [method for method, path in fake.log if "/rayservices/r" in path]
+        assert asked[-2:] == ["PATCH", "DELETE"]  # nothing runs of what is made anew meanwhile
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert federation.record("r").life.reserved
+        if ends == "goes":
+            fake.delete(PODS, "p", "team")
+        else:
+            fake.merge(PODS, "p", {"status": {"phase": "Succeeded"}}, "team", status=True)
+        await until(lambda: not federation.record("r").life.reserved, "its quota is free")
+        patch_workload(federation, "r", {"spec": {"active": True}})
+        await until(lambda: fake.objects.data.get(res), "the next copy")
+        assert federation.record("r").attempt == 2
+
+
+async def test_a_copy_is_deleted_though_it_may_not_be_suspended() -> None:
+    """A webhook there does not let it."""
+    federation, res = serving(RAY), resource_of(RAY)
+    low = {"metadata": {"name": "low"}, "value": 1}
+    federation.home.create(WORKLOAD_PRIORITY_CLASSES, low)
+    federation.home.create(res, rayservice("one"))
+    fake = federation.workers["a"].fake
+    async with federation.running():
+        await until(lambda: fake.objects.data.get(res), "the copy")
+        fake.merge(res, "r", {"spec": {"rayClusterConfig": {"suspend": False}}}, "team")
+        await until(lambda: federation.record("r").admitted, "it runs")
+
+        def refuses(found: Resource, old: Json | None, new: Json) -> None:
+            if found == res and old is not None and new["spec"] != old["spec"]:
+                raise Refused(422, "Invalid", "it serves")
+
+        fake.admit = refuses
+        patch_workload(federation, "r", {"spec": {"active": False}})
+        await until(lambda: not fake.objects.data.get(res), "the copy is gone")
+        await until(lambda: not federation.record("r").life.reserved, "its quota is free")
 
 
 # Groups of pods

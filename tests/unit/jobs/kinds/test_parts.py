@@ -35,8 +35,9 @@ def test_the_controller_of_a_part_is_a_job(obj: Json, part: bool) -> None:
 
 
 def test_parts_are_not_handed_on() -> None:
-    """Neither in lists nor one by one, when they go, too."""
+    """Neither in lists nor one by one, when they go, too; but they are told of."""
     told: list[str] = []
+    parts: list[str] = []
 
     class Told:
         def on_list(self, items: Any, resource_version: str) -> None:
@@ -45,10 +46,12 @@ def test_parts_are_not_handed_on() -> None:
         def on_event(self, type: str, obj: Json) -> None:
             told.append(f"{type} {obj['metadata']['name']}")
 
-    wholes, part = Wholes(Told()), owned("ray.io/v1", "RayJob")
+    wholes = Wholes(Told(), lambda type, part: parts.append(type))
+    part = owned("ray.io/v1", "RayJob")
     whole = {"metadata": {"name": "w"}}
     wholes.on_list([part, whole], "1")
     for event in ("ADDED", "DELETED"):
         wholes.on_event(event, part)
         wholes.on_event(event, whole)
     assert told == ["w", "ADDED w", "DELETED w"]
+    assert parts == ["ADDED", "ADDED", "DELETED"]
