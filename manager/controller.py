@@ -326,8 +326,12 @@ class Controller:
             self._take(self._reborn.pop(uid))
 
     def _see_priority(self, uid: str) -> None:
-        """Tell a job the class that its priority comes from, if that is new."""
+        """Tell a job the class that its priority comes from, if that is new. One that was never
+        bound is read with it when it is queued.
+        """
         state = self.states[uid]
+        if state.bound is None and state.priority_class is None:
+            return
         name = self.queues.priority_class(state, self._bodies.get(uid))
         if name is not None and name != state.priority_class:
             self.feed(uid, on.PrioritySeen(name))
