@@ -25,11 +25,12 @@ class Lingering:
 
     def gone(self, copy: Copy) -> Copy:
         """What is to be told of a copy that is gone."""
-        attempt = copy.local_uid, copy.remote.attempt
+        remote = copy.remote
+        attempt = Attempt(remote.key.namespace, copy.local_uid, remote.attempt)
         if not self._live(attempt):
             return copy
         self._copies[attempt] = copy
-        return replace(copy, remote=replace(copy.remote, gone=False, terminating=True))
+        return replace(copy, remote=replace(remote, gone=False, terminating=True))
 
     def ended(self, attempt: Attempt) -> Copy | None:
         """What is to be told when pods of an attempt have changed."""
@@ -37,4 +38,5 @@ class Lingering:
 
     def of(self, kind: str) -> frozenset[str]:
         """UIDs of the jobs of a kind that have such copies."""
-        return frozenset(uid for (uid, _), c in self._copies.items() if c.remote.kind == kind)
+        found = (copy for copy in self._copies.values() if copy.remote.kind == kind)
+        return frozenset(copy.local_uid for copy in found)

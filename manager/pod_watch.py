@@ -7,6 +7,7 @@ a copy's pods is told, and when nothing is wrong any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from federation.api.names import Label, Mirror
 from federation.edge.informer import Calls, Select
@@ -19,8 +20,15 @@ SELECT = Select(label_selector=f"{Label.MULTIKUEUE_WORKER_POD.value}=true")
 MOST_PODS = 100_000
 """Whoever may make pods there may make many with our label."""
 
-Attempt = tuple[str, int]
-"""UID of the job on the management cluster, and the attempt: pods carry both."""
+
+class Attempt(NamedTuple):
+    """Whose pods they are, as these say themselves: of a job, by its UID on the management cluster,
+    that runs in a namespace. What is said in another namespace is said of another attempt.
+    """
+
+    namespace: str
+    local_uid: str
+    number: int
 
 
 class PodWatch:
@@ -64,7 +72,7 @@ class PodWatch:
         known = meta["uid"] in self._keys
         if not uid or (not known and len(self._keys) >= MOST_PODS):
             return
-        key = (uid, mirrored_attempt(pod))
+        key = Attempt(meta["namespace"], uid, mirrored_attempt(pod))
         self._keys[meta["uid"]] = key
         self._pods.setdefault(key, {})[meta["uid"]] = pod_state(pod)
         self._look(key)
@@ -100,5 +108,5 @@ class PodWatch:
         for key in sorted(dirty):
             text = self._text(key)
             self._told[key] = text
-            found.append(PodNews(*key, text))
+            found.append(PodNews(key.local_uid, key.number, text))
         return tuple(found)

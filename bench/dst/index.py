@@ -24,6 +24,8 @@ class ShakyIndex(MemoryIndex):
         self.rng = rng
         self.down = False
         self.slow = 0.003
+        self.owner: OpenedIndex | None = None
+        """Who has filled it last."""
         self._lost = True
         self._replica: tuple[Any, Any] = ({}, {})
 
@@ -40,37 +42,16 @@ class ShakyIndex(MemoryIndex):
         self._queues, self._entries = copy.deepcopy(self._replica)
         self._lost = True
 
-    async def _check(self) -> None:
+    async def reached(self, by: OpenedIndex) -> None:
+        """A reading gets there. Raises IndexUnavailable, and IndexLost if it finds other data than
+        whoever reads has put there.
+        """
         await asyncio.sleep(self.rng.uniform(0, self.slow))
         if self.down:
             self._lost = True  # changes did not get through
             raise IndexUnavailable("the index does not answer")
-        if self._lost:
+        if self._lost or self.owner is not by:
             raise IndexLost("the index is not what it was")
-
-    async def heads(self, queues: Iterable[str]) -> dict[str, Entry]:
-        """See PendingIndex."""
-        await self._check()
-        return await super().heads(queues)
-
-    async def ahead(self, queues: Iterable[str], depth: int) -> dict[str, list[Entry]]:
-        """See PendingIndex."""
-        await self._check()
-        return await super().ahead(queues, depth)
-
-    async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
-        """See PendingIndex. The answer can be lost after the claim."""
-        await self._check()
-        claimed = await super().claim(entries)
-        if self.down:
-            self._lost = True
-            raise IndexUnavailable("the index does not answer")
-        return claimed
-
-    async def waiting(self, queue: str, limit: int) -> list[str]:
-        """See PendingIndex."""
-        await self._check()
-        return await super().waiting(queue, limit)
 
     async def fill(self, entries: Iterable[tuple[str, Entry]]) -> None:
         """See PendingIndex."""
@@ -80,3 +61,71 @@ class ShakyIndex(MemoryIndex):
         self._lost = False
         await super().fill(entries)  # they are of this moment
         await asyncio.sleep(self.rng.uniform(0, self.slow))
+
+
+class OpenedIndex:
+    """What one manager does with it. It is that of the last who filled it: changes of others have
+    no effect, as Redis has another incarnation then.
+    """
+
+    def __init__(self, index: ShakyIndex) -> None:
+        self._index = index
+
+    def _own(self) -> ShakyIndex | None:
+        return self._index if self._index.owner is self else None
+
+    def enqueue(self, queue: str, entry: Entry) -> None:
+        """See PendingIndex."""
+        if (index := self._own()) is not None:
+            index.enqueue(queue, entry)
+
+    def park(self, uid: str, generation: int) -> None:
+        """See PendingIndex."""
+        if (index := self._own()) is not None:
+            index.park(uid, generation)
+
+    def block(self, queue: str, shape: str) -> None:
+        """See PendingIndex."""
+        if (index := self._own()) is not None:
+            index.block(queue, shape)
+
+    def reactivate(self, queues: Iterable[str]) -> None:
+        """See PendingIndex."""
+        if (index := self._own()) is not None:
+            index.reactivate(queues)
+
+    def drop(self, uid: str) -> None:
+        """See PendingIndex."""
+        if (index := self._own()) is not None:
+            index.drop(uid)
+
+    async def heads(self, queues: Iterable[str]) -> dict[str, Entry]:
+        """See PendingIndex."""
+        await self._index.reached(self)
+        return await self._index.heads(queues)
+
+    async def ahead(self, queues: Iterable[str], depth: int) -> dict[str, list[Entry]]:
+        """See PendingIndex."""
+        await self._index.reached(self)
+        return await self._index.ahead(queues, depth)
+
+    async def claim(self, entries: Mapping[str, int]) -> frozenset[str]:
+        """See PendingIndex."""
+        await self._index.reached(self)
+        return await self._index.claim(entries)
+
+    async def waiting(self, queue: str, limit: int) -> list[str]:
+        """See PendingIndex."""
+        await self._index.reached(self)
+        return await self._index.waiting(queue, limit)
+
+    async def counts(self, queues: Iterable[str]) -> dict[str, int]:
+        """See PendingIndex."""
+        await self._index.reached(self)
+        return await self._index.counts(queues)
+
+    async def fill(self, entries: Iterable[tuple[str, Entry]]) -> None:
+        """See PendingIndex."""
+        if not self._index.down:
+            self._index.owner = self
+        await self._index.fill(entries)

@@ -14,11 +14,11 @@ from typing import Any, Literal, cast
 from bench.dst import checks
 from bench.dst.clock import HOST, Host, VirtualLoop
 from bench.dst.cluster import Cluster
+from bench.dst.index import OpenedIndex, ShakyIndex
 from bench.dst.workers import Workers, client_of
 from federation.core.election import ElectionTimes
 from federation.core.failover import Tier, Timings
 from federation.core.policies import Policies
-from federation.core.queueing import PendingIndex
 from manager.app import Manager
 from manager.election import Election, LeadershipLost
 from tests.fakes.kube_api import FakeKube
@@ -103,9 +103,7 @@ class ManagerProgram(Program):
     `a`, the management cluster is link '', and ELECTION leads there too, with a client of its own.
     """
 
-    def __init__(
-        self, index: PendingIndex, policies: Policies, timings: Timings, *rest: Any
-    ) -> None:
+    def __init__(self, index: ShakyIndex, policies: Policies, timings: Timings, *rest: Any) -> None:
         super().__init__(*rest)
         self.index, self.policies, self.timings = index, policies, timings
         self.manager: Manager | None = None
@@ -136,7 +134,8 @@ class ManagerProgram(Program):
         client.halted = halted
         workers = Workers(links, self.loop)
         runtime = workers.runtime(halted)
-        self.manager = Manager(client, self.index, runtime, ORIGIN, self.policies, self.timings)
+        index = OpenedIndex(self.index)
+        self.manager = Manager(client, index, runtime, ORIGIN, self.policies, self.timings)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(runtime.run())

@@ -267,7 +267,8 @@ class Lines:
         """The workload of an index entry; what came in while the index was read is seen next."""
         item = self.items.get(found.uid)
         if item is None or item.generation != found.generation or item.cluster_queue != queue:
-            self._tell_again(found.uid)
+            if item is None:
+                self._index.drop(found.uid)
             self._touch(queue)
             return None
         if item.uid in self._charged:  # what holds quota waits for no more until it is released
@@ -287,17 +288,9 @@ class Lines:
         claimed = await self._index.claim(generations)
         for uid, item in wanted.items():
             if uid not in claimed and self.items.get(uid) is item:
-                self._tell_again(uid)
+                self._index.drop(uid)
+                self._index.enqueue(self._part(item), self._entry(item))
         return claimed
-
-    def _tell_again(self, uid: str) -> None:
-        """The index has another idea of a workload, maybe from a manager that led before, and its
-        last words: what is known here counts, be its generation lower.
-        """
-        self._index.drop(uid)
-        if (item := self.items.get(uid)) is not None and uid not in self._outside:
-            self._index.enqueue(self._part(item), self._entry(item))
-            self._touch(item.cluster_queue)
 
     async def waiting(self, queue: str, limit: int, usages: Usages) -> list[str]:
         """UIDs of the first that wait in a ClusterQueue, in order.

@@ -17,7 +17,7 @@ import pytest
 
 from bench.dst.faults import Faults
 from bench.dst.guard import Guard
-from bench.dst.index import ShakyIndex
+from bench.dst.index import OpenedIndex, ShakyIndex
 from bench.dst.run import Plan, drawn, run_seed
 from bench.dst.world import World, has_cards
 from federation.api import lease
@@ -29,6 +29,7 @@ from federation.core.facts import JobState
 from federation.core.failover import FAST
 from federation.core.holding import NEVER, Lease
 from federation.core.lease import Watch
+from federation.core.queueing import Entry, IndexLost
 from federation.core.scheduler import Scheduler
 from federation.jobs import elastic
 from manager.copy_writes import CopyWrites
@@ -253,3 +254,24 @@ def test_an_agent_that_starts_what_it_has_reserved(monkeypatch: pytest.MonkeyPat
     """Without a look at what the checks say."""
     monkeypatch.setattr("worker_agent.reservations.standing", lambda *given: CheckState.READY)
     assert "not Ready" in first("checks")
+
+
+async def test_an_index_is_that_of_whoever_filled_it_last() -> None:
+    """As in Redis: what a manager that was replaced says after that has no effect, and it is told
+    so by its next reading.
+    """
+    index = ShakyIndex(random.Random(1))
+    old, new = OpenedIndex(index), OpenedIndex(index)
+    entry = Entry("a", 1, "0" * 20 + "a~00000000")
+    await old.fill([("q", entry)])
+    await new.fill([("q", entry)])
+    old.drop("a")
+    old.block("q", "00000000")
+    old.enqueue("q", Entry("b", 9, "0" * 20 + "b~00000000"))
+    assert await new.heads(["q"]) == {"q": entry}
+    assert await new.counts(["q"]) == {"q": 1}
+    with pytest.raises(IndexLost):
+        await old.heads(["q"])
+    await old.fill([])
+    with pytest.raises(IndexLost):
+        await new.claim({"a": 1})

@@ -143,19 +143,6 @@ async def test_an_entry_that_nobody_knows() -> None:
     assert await index.waiting("q", 9) == []
 
 
-@pytest.mark.parametrize("queue", ["q", "other"])
-async def test_an_entry_that_another_manager_left(queue: str) -> None:
-    """That saw a later state of the job in its last moments, or had it in another queue."""
-    stage, index = slow(one("q", 1), one("other", 1))
-    await stage.submit(job("a"), item("b", "other", pods(gpu=1)))
-    index.drop("a")
-    index.enqueue(queue, Entry("a", 7, "0" * 20 + "a~00000000"))
-    await stage.rest()
-    assert stage.running == ["a", "b"]
-    for name in ("q", "other"):
-        assert await index.waiting(name, 9) == []
-
-
 async def test_an_index_that_will_not_give_a_workload_out() -> None:
     """It had another idea of it: it is told again, and the workload is admitted once."""
     stage, index = slow(one("q", 2))

@@ -128,7 +128,7 @@ async def test_a_cluster_that_does_not_show_its_pods() -> None:
 
 def pod(uid: str, *, attempt: str = "1", phase: str = "Failed", reason: str = "X") -> Json:
     notes = {Mirror.LOCAL_UID.value: "u", Mirror.ATTEMPT.value: attempt}
-    meta = {"uid": uid, "name": uid, "annotations": notes}
+    meta = {"uid": uid, "name": uid, "namespace": "team", "annotations": notes}
     return {"metadata": meta, "status": {"phase": phase, "reason": reason}}
 
 
