@@ -183,7 +183,7 @@ class Manager:
         def listed(items: Sequence[Json], version: str) -> Coroutine[Any, Any, None]:
             return seen.on_jobs_listed(items, version, kind.name)
 
-        return Calls(listed, seen.see_job, seen.job_deleted)
+        return Calls(listed, seen.hear_of_job, seen.job_deleted)
 
     async def _fetch(self, local: LocalJob) -> Json | None:
         key, stored = local.key, objects(self.client, self.controller.kinds[local.kind])
@@ -302,7 +302,7 @@ def _informers(client: KubeClient, controller: Controller) -> tuple[Informer, In
     """Of the queue-labelled Jobs, and of the Workloads: but those of the agent beside us."""
     seen = controller
     queued = DISPATCHED if BATCH_JOB in seen.kinds else NOTHING
-    jobs = Calls(seen.on_jobs_listed, seen.see_job, seen.job_deleted)
+    jobs = Calls(seen.on_jobs_listed, seen.hear_of_job, seen.job_deleted)
     workloads = Calls(seen.workloads.listed, seen.workloads.see, seen.workloads.deleted)
     records = Informer(client, WORKLOADS, workloads, select=OWN)
     return Informer(client, JOBS, jobs, select=queued), records

@@ -278,14 +278,25 @@ class Controller:
             if of == kind and uid not in present:
                 self._job_gone(kind, key, uid, int(version))
         async for item in in_turns(items):
-            self.see_job(item)
+            self.hear_of_job(item)
         self.workloads.jobs_listed(kind)
 
     def see_job(self, job: Json) -> None:
-        """A local Job as it is now, by the watch or as the answer to a write."""
+        """A local Job as the answer to a write has it."""
         state = self.states.get(job["metadata"]["uid"])
         if state is None or not known(state.local, job):
             self._take(job)
+
+    def hear_of_job(self, job: Json) -> None:
+        """A local Job as the watch tells. Of which pods a group is it has the last word: the answer
+        to a write has the same version.
+        """
+        state = self.states.get(job["metadata"]["uid"])
+        version = state.local.version if state is not None and state.local is not None else 0
+        if version == int(job["metadata"]["resourceVersion"]) and self.kinds.of(job).bundled:
+            self._take(job)
+        else:
+            self.see_job(job)
 
     def _take(self, job: Json) -> None:
         kind = self.kinds.of(job)

@@ -69,7 +69,7 @@ class Book:
             if uid not in present:
                 self._forget(uid, version)
         for item in items:
-            self.see(item)
+            self._hear(item)
         self._reached(version, kind)
         self.on_version()
 
@@ -84,7 +84,7 @@ class Book:
         if type == "DELETED":
             self._forget(obj["metadata"]["uid"], version)
         else:
-            self.see(obj)
+            self._hear(obj)
         self.on_version()
 
     def _reached(self, version: int, kind: str) -> None:
@@ -92,11 +92,22 @@ class Book:
         self.seen_version = max(self.seen_version, version)
 
     def see(self, obj: Json) -> None:
-        """Take over what the API server says of one Job, unless that is known."""
+        """Take over what the API server answers about one Job, unless that is known."""
         meta = obj["metadata"]
         known = self.jobs.get(meta["uid"])
         if known is None or known.version < int(meta["resourceVersion"]):
             self._read(obj)
+
+    def _hear(self, obj: Json) -> None:
+        """Take over what the watch tells of one. Of which pods a group is it has the last word:
+        the answer to a write has the same version.
+        """
+        known = self.jobs.get(obj["metadata"]["uid"])
+        same = known is not None and known.version == int(obj["metadata"]["resourceVersion"])
+        if same and self.kinds.of(obj).bundled:
+            self._read(obj)
+        else:
+            self.see(obj)
 
     def _read(self, obj: Json) -> None:
         uid, namespace = obj["metadata"]["uid"], obj["metadata"]["namespace"]

@@ -169,14 +169,17 @@ class Groups(Objects):
 
     async def _as_of_now(self, written: list[Json], head: Json) -> Json:
         """A group after a write. While one pod is written others may be changed or deleted: with
-        what was read of them before, it would say of later news that they are old.
+        what was read of them before, it would say of later news that they are old. So it is read
+        again; news of what has changed since the write are later than it all the same.
         """
-        if len(written) > 1:
-            uids = {pod["metadata"]["uid"] for pod in written}
-            written = [p for p in await self._members(head) if p["metadata"]["uid"] in uids]
-            own = head["metadata"]["uid"]
-            head = next((pod for pod in written if pod["metadata"]["uid"] == own), head)
-        return bundle(written, head=head)
+        if len(written) < 2:
+            return bundle(written, head=head)
+        version = bundle(written, head=head)["metadata"]["resourceVersion"]
+        uids, own = {pod["metadata"]["uid"] for pod in written}, head["metadata"]["uid"]
+        there = [pod for pod in await self._members(head) if pod["metadata"]["uid"] in uids]
+        head = next((pod for pod in there if pod["metadata"]["uid"] == own), head)
+        found = bundle(there, head=head)
+        return {**found, "metadata": {**found["metadata"], "resourceVersion": version}}
 
     async def _patch(self, pod: Json, parts: Json) -> Json:
         meta = pod["metadata"]
