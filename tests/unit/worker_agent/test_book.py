@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from federation.api.names import Mirror
-from federation.edge.resources import JOBS
+from federation.edge.resources import JOBS, PODS
 from federation.jobs.containers import NO_DEFAULTS
+from federation.jobs.kinds.pod_groups import bundle
+from federation.jobs.kinds.registry import KINDS
 from tests.fakes.kube_api import FakeKube
 from tests.unit.worker_agent.support import job, mirrored
+from tests.unit.worker_agent.test_latecomers import pod
 from worker_agent.book import Book, RestoredError
 
 
@@ -30,3 +33,19 @@ def test_a_local_job_with_the_marks_of_a_copy_supersedes_none() -> None:
     book = Book(lambda uid: None, lambda namespace: NO_DEFAULTS)
     book.on_list([copy, forged], forged["metadata"]["resourceVersion"])
     assert not book.superseded(book.jobs[copy["metadata"]["uid"]])
+
+
+def test_which_pods_a_group_is_the_watch_tells() -> None:
+    """The answer to a write has the same version, and names the pods that were written: one that
+    has failed meanwhile, and not the one in its place. After that it says nothing new.
+    """
+    book = Book(lambda uid: None, lambda namespace: NO_DEFAULTS)
+    pods = KINDS["Pod.v1"].name
+    fake = FakeKube(namespaces=("team",))
+    a, b, c = (fake.create(PODS, pod(name, copied=False)) for name in "abc")
+    answer, news = bundle([a, b], head=a), bundle([a, c], head=a)
+    news["metadata"]["resourceVersion"] = answer["metadata"]["resourceVersion"]
+    book.see(answer)
+    book.changed("MODIFIED", news, pods)
+    book.see(answer)
+    assert book.bodies[a["metadata"]["uid"]] == news
