@@ -22,6 +22,7 @@ from federation.edge.resources import (
 )
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS, known
+from tests.fakes.kube_api import FakeKube
 from tests.fakes.patches import Refused
 from tests.unit.jobs.kinds import samples
 from tests.unit.manager.federation import Federation
@@ -125,6 +126,7 @@ async def test_nothing_is_offered_to_an_agent_that_has_not_read_the_kind() -> No
 # Edits of what runs
 
 RAY = KINDS["RayService.v1.ray.io"]
+SERVICES = resource_of(RAY)
 
 
 def rayservice(config: str) -> Json:
@@ -145,18 +147,30 @@ def rayservice(config: str) -> Json:
     }
 
 
-async def test_what_a_service_serves_is_pushed_while_it_runs() -> None:
-    """And its priority; of other fields the next attempt has what they say then."""
-    federation, res = serving(RAY), resource_of(RAY)
+def with_service() -> Federation:
+    """With the RayService r, and the classes low, which is its own, and high."""
+    federation = serving(RAY)
     for name, value in (("low", 1), ("high", 9)):
         body = {"metadata": {"name": name}, "value": value}
         federation.home.create(WORKLOAD_PRIORITY_CLASSES, body)
-    federation.home.create(res, rayservice("one"))
+    federation.home.create(SERVICES, rayservice("one"))
+    return federation
+
+
+async def service_runs(federation: Federation) -> FakeKube:
+    """Its copy is started; the worker."""
     fake = federation.workers["a"].fake
+    await until(lambda: fake.objects.data.get(SERVICES), "the copy")
+    fake.merge(SERVICES, "r", {"spec": {"rayClusterConfig": {"suspend": False}}}, "team")
+    await until(lambda: federation.record("r").admitted, "it runs")
+    return fake
+
+
+async def test_what_a_service_serves_is_pushed_while_it_runs() -> None:
+    """And its priority; of other fields the next attempt has what they say then."""
+    federation, res = with_service(), SERVICES
     async with federation.running():
-        await until(lambda: fake.objects.data.get(res), "the copy")
-        fake.merge(res, "r", {"spec": {"rayClusterConfig": {"suspend": False}}}, "team")
-        await until(lambda: federation.record("r").admitted, "it runs")
+        fake = await service_runs(federation)
 
         def copy() -> Json:
             return fake.get(res, "r", "team")
@@ -181,16 +195,10 @@ async def test_what_a_service_serves_is_pushed_while_it_runs() -> None:
 @pytest.mark.parametrize("ends", ["goes", "succeeds"])
 async def test_pods_that_outlive_their_copy_keep_its_quota(ends: str) -> None:
     """As those do that an operator has made while the copy was on its way out."""
-    federation, res = serving(RAY), resource_of(RAY)
-    low = {"metadata": {"name": "low"}, "value": 1}
-    federation.home.create(WORKLOAD_PRIORITY_CLASSES, low)
-    federation.home.create(res, rayservice("one"))
+    federation, res = with_service(), SERVICES
     uid = federation.home.get(res, "r", "team")["metadata"]["uid"]
-    fake = federation.workers["a"].fake
     async with federation.running() as manager:
-        await until(lambda: fake.objects.data.get(res), "the copy")
-        fake.merge(res, "r", {"spec": {"rayClusterConfig": {"suspend": False}}}, "team")
-        await until(lambda: federation.record("r").admitted, "it runs")
+        fake = await service_runs(federation)
         notes = {Mirror.LOCAL_UID.value: uid, Mirror.ATTEMPT.value: "1"}
         labels = {Label.MULTIKUEUE_WORKER_POD.value: "true"}
         meta = {"name": "p", "namespace": "team", "labels": labels, "annotations": notes}
@@ -219,15 +227,9 @@ async def test_pods_that_outlive_their_copy_keep_its_quota(ends: str) -> None:
 
 async def test_a_copy_is_deleted_though_it_may_not_be_suspended() -> None:
     """A webhook there does not let it."""
-    federation, res = serving(RAY), resource_of(RAY)
-    low = {"metadata": {"name": "low"}, "value": 1}
-    federation.home.create(WORKLOAD_PRIORITY_CLASSES, low)
-    federation.home.create(res, rayservice("one"))
-    fake = federation.workers["a"].fake
+    federation, res = with_service(), SERVICES
     async with federation.running():
-        await until(lambda: fake.objects.data.get(res), "the copy")
-        fake.merge(res, "r", {"spec": {"rayClusterConfig": {"suspend": False}}}, "team")
-        await until(lambda: federation.record("r").admitted, "it runs")
+        fake = await service_runs(federation)
 
         def refuses(found: Resource, old: Json | None, new: Json) -> None:
             if found == res and old is not None and new["spec"] != old["spec"]:
