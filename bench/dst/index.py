@@ -46,7 +46,7 @@ class ShakyIndex(MemoryIndex):
         """A reading gets there. Raises IndexUnavailable, and IndexLost if it finds other data than
         whoever reads has put there.
         """
-        await asyncio.sleep(self.rng.uniform(0, self.slow))
+        await asyncio.sleep(self.rng.uniform(0, self.slow))  # virtual time on the way, as below
         if self.down:
             self._lost = True  # changes did not get through
             raise IndexUnavailable("the index does not answer")
@@ -56,11 +56,11 @@ class ShakyIndex(MemoryIndex):
     async def fill(self, entries: Iterable[tuple[str, Entry]]) -> None:
         """See PendingIndex."""
         if self.down:
-            await asyncio.sleep(self.rng.uniform(0, self.slow))
+            await asyncio.sleep(self.rng.uniform(0, self.slow))  # virtual time
             raise IndexUnavailable("the index does not answer")
         self._lost = False
         await super().fill(entries)  # they are of this moment
-        await asyncio.sleep(self.rng.uniform(0, self.slow))
+        await asyncio.sleep(self.rng.uniform(0, self.slow))  # virtual time
 
 
 class OpenedIndex:
@@ -71,33 +71,29 @@ class OpenedIndex:
     def __init__(self, index: ShakyIndex) -> None:
         self._index = index
 
-    def _own(self) -> ShakyIndex | None:
-        return self._index if self._index.owner is self else None
+    def _own(self) -> MemoryIndex:
+        """Where its changes go: to nothing if it is another's."""
+        return self._index if self._index.owner is self else MemoryIndex()
 
     def enqueue(self, queue: str, entry: Entry) -> None:
         """See PendingIndex."""
-        if (index := self._own()) is not None:
-            index.enqueue(queue, entry)
+        self._own().enqueue(queue, entry)
 
     def park(self, uid: str, generation: int) -> None:
         """See PendingIndex."""
-        if (index := self._own()) is not None:
-            index.park(uid, generation)
+        self._own().park(uid, generation)
 
     def block(self, queue: str, shape: str) -> None:
         """See PendingIndex."""
-        if (index := self._own()) is not None:
-            index.block(queue, shape)
+        self._own().block(queue, shape)
 
     def reactivate(self, queues: Iterable[str]) -> None:
         """See PendingIndex."""
-        if (index := self._own()) is not None:
-            index.reactivate(queues)
+        self._own().reactivate(queues)
 
     def drop(self, uid: str) -> None:
         """See PendingIndex."""
-        if (index := self._own()) is not None:
-            index.drop(uid)
+        self._own().drop(uid)
 
     async def heads(self, queues: Iterable[str]) -> dict[str, Entry]:
         """See PendingIndex."""

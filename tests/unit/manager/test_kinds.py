@@ -213,7 +213,7 @@ async def test_pods_that_outlive_their_copy_keep_its_quota(ends: str) -> None:
         asked = [method for method, path in fake.log if "/rayservices/r" in path]
         assert asked[-2:] == ["PATCH", "DELETE"]  # nothing runs of what is made anew meanwhile
         for _ in range(100):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # turns in which its quota would be given back
         assert federation.record("r").life.reserved
         if ends == "goes":
             fake.delete(PODS, "p", "team")
