@@ -1,5 +1,5 @@
-"""Controllers of other kinds than Job on a cluster of a rig, as their own installations have them:
-CRDs, roles, webhooks and program.
+"""Controllers of others on a cluster of a rig (of further kinds of jobs, Kueue), as their own
+installations have them: CRDs, roles, webhooks and program.
 
 The program runs as a plain process with the rights of its own ServiceAccount, and the API server
 reaches its webhooks by address. Only clusters of the local backend reach it so.
@@ -64,18 +64,18 @@ def run(
     `stop_process("NAME/CLUSTER")`, with more in its environment. `program` was called. Safe to
     repeat.
     """
-    objects = _manifests(rig, cluster, controller)
+    seat = _seat(rig, cluster, controller)
+    authority = Authority(rig.home / "pki").certificate_file.read_bytes()
+    address = f"{seat.host}:{seat.webhook}"
+    made = _manifests(rig, cluster, controller)
+    objects = [reached_at(one, address, authority) for one in made]
     _apply(rig, cluster, [one for one in objects if one["kind"] in _BEFORE])
     _served(rig, cluster, [one for one in objects if one["kind"] == "CustomResourceDefinition"])
     if controller.needs:
         _start_needed(rig, cluster, controller)
-    seat = _seat(rig, cluster, controller)
     _start(rig, cluster, controller, seat, env or {})
-    authority = Authority(rig.home / "pki").certificate_file.read_bytes()
-    address = f"{seat.host}:{seat.webhook}"
-    hooks = [one for one in objects if one["kind"] in _WEBHOOKS]
-    if hooks:
-        _apply(rig, cluster, [reached_at(one, address, authority) for one in hooks])
+    if hooks := [one for one in objects if one["kind"] in _WEBHOOKS]:
+        _apply(rig, cluster, hooks)
 
 
 def manifests(controller: Controller) -> Path:
@@ -107,15 +107,26 @@ def _served(rig: Rig, cluster: str, crds: list[Json]) -> None:
         rig.kubectl(cluster, "wait", f"--for={sign}", *names, "--timeout=60s")
 
 
-def reached_at(configuration: Json, address: str, authority: bytes) -> Json:
-    """A configuration of webhooks that leads to `https://ADDRESS` instead of a Service."""
-    hooks = []
-    for hook in configuration["webhooks"]:
-        path = hook["clientConfig"]["service"]["path"]
+def reached_at(obj: Json, address: str, authority: bytes) -> Json:
+    """An object whose webhooks lead to `https://ADDRESS` instead of a Service: a configuration of
+    webhooks, or a CRD that is converted by one. Others are as they were.
+    """
+
+    def client(given: Json) -> Json:
         trusted = base64.b64encode(authority).decode()
-        client = {"url": f"https://{address}{path}", "caBundle": trusted}
-        hooks.append({**hook, "clientConfig": client})
-    return {**configuration, "webhooks": hooks}
+        return {"url": f"https://{address}{given['service']['path']}", "caBundle": trusted}
+
+    if obj["kind"] in _WEBHOOKS:
+        hooks = [{**hook, "clientConfig": client(hook["clientConfig"])} for hook in obj["webhooks"]]
+        return {**obj, "webhooks": hooks}
+    webhook = (obj.get("spec", {}).get("conversion") or {}).get("webhook")
+    if obj["kind"] != "CustomResourceDefinition" or webhook is None:
+        return obj
+    webhook = {**webhook, "clientConfig": client(webhook["clientConfig"])}
+    return {
+        **obj,
+        "spec": {**obj["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}},
+    }
 
 
 def _start_needed(rig: Rig, cluster: str, controller: Controller) -> None:

@@ -1,4 +1,4 @@
-"""The controllers of other kinds that a rig can run: where their manifests are, how they start."""
+"""The controllers of others that a rig can run: where their manifests are, how they start."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 from federation.api import yaml_text
 from fedq.rig.tools import JOBSET as JOBSET_GROUP
 from fedq.rig.tools import KUBERAY as KUBERAY_GROUP
+from fedq.rig.tools import KUEUE as KUEUE_GROUP
 from fedq.rig.tools import LWS as LWS_GROUP
 from fedq.rig.tools import MPI as MPI_GROUP
+from fedq.rig.tools import OLDER_KUEUE as OLDER_KUEUE_GROUP
 from fedq.rig.tools import TRAINER as TRAINER_GROUP
 from fedq.rig.tools import TRAINING as TRAINING_GROUP
 from fedq.rig.tools import Group
@@ -109,6 +111,19 @@ def _told_where(seat: Seat) -> Json:
     }
 
 
+def _kueue(seat: Seat) -> Json:
+    """For Jobs, with the pace of its own installation. Its visibility server would listen on all
+    addresses.
+    """
+    return {
+        **_told_where(seat),
+        "namespace": "kueue-system",
+        "clientConnection": {"qps": 50, "burst": 100},
+        "integrations": {"frameworks": ["batch/job"]},
+        "featureGates": {"VisibilityOnDemand": False, "MultiKueue": False},
+    }
+
+
 def _by_default(seat: Seat) -> Json:
     """It cannot be told where its certificate is: in the folder that controller-runtime takes."""
     folder = seat.folder / "k8s-webhook-server" / "serving-certs"
@@ -182,3 +197,16 @@ TRAINER = Controller(
 )
 """Makes JobSets of TrainJobs: of use with JobSet's controller."""
 CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER)
+
+
+def _kueue_of(group: Group) -> Controller:
+    return Controller(
+        group,
+        "sigs.k8s.io/kueue",
+        "kueue-system:kueue-controller-manager",
+        _configured("config.kueue.x-k8s.io/v1beta2", _kueue),
+    )
+
+
+KUEUES = tuple(map(_kueue_of, (KUEUE_GROUP, OLDER_KUEUE_GROUP)))
+"""Kueue itself, on worker clusters without our agent."""

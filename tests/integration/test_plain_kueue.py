@@ -1,7 +1,7 @@
-"""A worker cluster that runs Kueue itself (its own manager and CRDs), and no agent of ours.
+"""A worker cluster that runs Kueue itself (its own manager, webhooks, roles and CRDs), and no agent
+of ours: with the newest Kueue that we know and with an older one.
 
-Skipped only where Kueue's manager cannot be built: without Go, or without a proxy that has its
-module. It says so, with what was wrong.
+Skipped where these were not built: `fedq rig binaries --kueue` does it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from federation.core.failover import OnDisconnect
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, PODS, WORKLOADS
-from fedq.rig import kueue
-from fedq.rig.errors import RigError
+from fedq.rig import controllers
+from fedq.rig.operators import KUEUES, Controller
+from fedq.rig.rig import Rig
 from fedq.stack import DEPLOY, Stack
 from tests.integration.conftest import Team, flavor, own_rig, queue_objects
 from tests.integration.test_dispatch import condition, gone, until
@@ -35,11 +36,15 @@ pytestmark = [pytest.mark.rig, pytest.mark.timeout(400)]
 class PlainStack(Stack):
     """`worker-1` is run by Kueue."""
 
+    def __init__(self, rig: Rig, kueue: Controller) -> None:
+        super().__init__(rig)
+        self.kueue = kueue
+
     def _apply_base(self, cluster: str) -> None:
         if cluster != PLAIN:
             super()._apply_base(cluster)
             return
-        kueue.install(self.rig, cluster)
+        controllers.run(self.rig, cluster, self.kueue)
         base = str(DEPLOY / "kustomize" / "worker-kueue")
         self.rig.kubectl(cluster, "apply", "--server-side", "-k", base)
 
@@ -57,22 +62,21 @@ class PlainStack(Stack):
         super().start_manager(*args, **settings, FEDQ_WORKER_LOST_S="15")
 
     def start_agent(self, worker: str, config: Path | None = None) -> None:
-        if worker == PLAIN:
-            kueue.start(self.rig, worker)
-        else:
+        if worker != PLAIN:
             super().start_agent(worker, config)
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+@pytest.fixture(scope="module", params=KUEUES, ids=lambda one: one.group.version)
+def plain(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
     """A rig of its own: one worker runs Kueue, the other one our agent."""
-    try:
-        kueue.program()
-    except RigError as error:
-        pytest.skip(f"Kueue's manager could not be built: {error}")
-    with own_rig("kueue", tmp_path_factory) as found:
+    kueue: Controller = request.param
+    if not controllers.is_built(kueue):
+        pytest.skip(f"{kueue.name} was not built: run `fedq rig binaries --kueue`")
+    with own_rig(kueue.name.replace(".", "-"), tmp_path_factory) as found:
         found.up(workers=2, nodes=1)
-        stack = PlainStack(found)
+        stack = PlainStack(found, kueue)
         stack.install()
         for cluster in found.clusters:
             stack.apply(cluster, [flavor()])
