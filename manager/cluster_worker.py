@@ -25,6 +25,7 @@ from federation.edge.errors import (
     Invalid,
     NotFound,
     Unreachable,
+    WebhookFailed,
 )
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kind_informers import NOTHING, KindInformers
@@ -397,7 +398,7 @@ class ClusterWorker:
                     )  # fmt: skip
                 outcome = await self._writes(self._client).run(command)
                 return self._unless_it_lingers(command, outcome)
-        except (Forbidden, Invalid) as error:
+        except (Forbidden, Invalid, WebhookFailed) as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
         except ApiError as error:
             return Outcome(Result.RETRY, error.reason, str(error), reply=_reply(error))

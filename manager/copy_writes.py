@@ -18,6 +18,7 @@ from federation.edge.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    WebhookFailed,
 )
 from federation.edge.kind_informers import served
 from federation.edge.kind_objects import Objects, Whose, objects
@@ -85,12 +86,12 @@ class CopyWrites:
                 f"namespace {namespace} does not exist on cluster {self._spec.name}: create it"
                 " there, with the LocalQueue",
             )
-        except (Forbidden, Invalid) as error:
+        except (Forbidden, Invalid, WebhookFailed) as error:
             return await self._made_before(command, kind, error)
         return self._made(job)
 
     async def _made_before(
-        self, command: CreateCopy, kind: JobKind, no: Forbidden | Invalid
+        self, command: CreateCopy, kind: JobKind, no: Forbidden | Invalid | WebhookFailed
     ) -> Outcome:
         """The no to an offer that is made again says nothing of the one before: it may be there.
         Raises the no if it is not.

@@ -10,7 +10,14 @@ from __future__ import annotations
 import contextlib
 
 from federation.api.names import RESOURCE_IN_USE, Label, Mirror
-from federation.edge.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from federation.edge.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    WebhookFailed,
+)
 from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS, WORKLOADS, Json, Resource
 from federation.jobs.mirror import mirrored_attempt
@@ -101,7 +108,7 @@ class PlainWrites:
                 if no.result is Result.REFUSED:
                     await self._delete_clone(clone)  # it holds quota for nothing
                 return no
-        except (Forbidden, Invalid):
+        except (Forbidden, Invalid, WebhookFailed):
             await self._delete_clone(clone)
             raise
         return self._made(JOBS, job)

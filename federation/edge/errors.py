@@ -11,6 +11,7 @@
     ├── Invalid                 400, 413, 415, 422: the server will never accept this request
     ├── TooManyRequests         429: slow down                                      retryable
     ├── ServerError             5xx                                                 retryable
+    │   └── WebhookFailed       5xx: an admission webhook failed or gave no answer  retryable
     ├── ConfigError             a kubeconfig cannot or must not be used; nothing was sent
     └── Halted                  this program must not write now; nothing was sent   retryable
 
@@ -21,6 +22,7 @@ they cross process borders between actors. `asyncio.CancelledError` is never tur
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 
@@ -99,6 +101,12 @@ class ServerError(ApiError):
     retryable = True
 
 
+class WebhookFailed(ServerError):
+    """An admission webhook that has to be asked failed or gave no answer; nothing was carried out,
+    as admission comes before storage.
+    """
+
+
 class ConfigError(ApiError):
     """A kubeconfig cannot (BadKubeConfig) or must not (InsecureKubeConfig) be used.
 
@@ -115,6 +123,9 @@ class Halted(ApiError):
 
 LONGEST = 400
 """Characters kept of the beginning of what a server says; a quarter of it is kept of the end."""
+
+_WEBHOOK_FAILED = re.compile(r'(Internal error occurred: failed calling|admission) webhook "')
+"""What the message begins with (apiserver: ErrCallingWebhook, ToStatusErr): no reason tells it."""
 
 _BY_STATUS: dict[int, type[ApiError]] = {
     401: Unauthorized,
@@ -149,7 +160,10 @@ def from_status(status: dict[str, Any], request: str, cluster: str) -> ApiError:
         said = f"{said[:LONGEST]}…{said[-LONGEST // 4 :]}"
     details = status.get("details") or {}
     seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
-    return error_class(code, reason)(
+    found = error_class(code, reason)
+    if found is ServerError and _WEBHOOK_FAILED.match(said):
+        found = WebhookFailed
+    return found(
         f"{request} on cluster {cluster}: {said} ({code})",
         status=code,
         reason=reason,

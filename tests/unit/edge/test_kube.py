@@ -23,6 +23,7 @@ from federation.edge.errors import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
+    WebhookFailed,
 )
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
@@ -91,6 +92,9 @@ def test_names_are_quoted() -> None:
     assert plan("get", At(JOBS, "a/b", "c?d")).path.endswith("/namespaces/a%2Fb/jobs/c%3Fd")
 
 
+HOOK, INTERNAL = 'webhook "vjob.kb.io"', "Internal error occurred: "
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "kind", "retryable"),
     [
@@ -122,6 +126,36 @@ async def test_answers_become_errors(
         assert str(error) == f"get jobs ns/j on cluster a: because ({code})"
         assert (error.status, error.reason, error.cluster) == (code, reason, "a")
         assert error.retryable is retryable
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message", "kind"),
+    [
+        (
+            500,
+            "InternalError",
+            f"{INTERNAL}failed calling {HOOK}: EOF",
+            WebhookFailed,
+        ),
+        (500, "", f"admission {HOOK} denied the request: out of memory", WebhookFailed),
+        (503, "", f"admission {HOOK} denied the request: no leader", WebhookFailed),
+        (403, "Forbidden", f"admission {HOOK} denied the request: no", Forbidden),
+        (400, "", f"admission {HOOK} denied the request: no", Invalid),
+        (500, "InternalError", f"{INTERNAL}etcd said {HOOK}", ServerError),
+        (500, "InternalError", f"{INTERNAL}conversion webhook: EOF", ServerError),
+    ],
+)
+async def test_what_a_webhook_has_stopped(
+    code: int, reason: str, message: str, kind: type[ApiError]
+) -> None:
+    """Nothing was carried out, which no other 5xx says."""
+    status = {"kind": "Status", "message": message, "reason": reason}
+    kube = client(lambda request: httpx.Response(code, json=status))
+
+    with pytest.raises(kind) as caught:
+        await kube.get(JOBS, "j", "ns")
+
+    assert type(caught.value) is kind
 
 
 async def test_retry_after_is_kept() -> None:

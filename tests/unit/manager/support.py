@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from federation.core.queueing import Entry, IndexLost, IndexUnavailable, MemoryIndex
+from federation.edge.resources import Json, Resource
+from tests.fakes.patches import Refused
 
 TEN_SECONDS = 10.0
 
@@ -81,3 +83,9 @@ class Breakable(MemoryIndex):
     async def waiting(self, queue: str, limit: int) -> list[str]:
         self._check("waiting")
         return await super().waiting(queue, limit)
+
+
+def webhook_away(kind: Resource, old: Json | None, new: Json) -> None:
+    """What an API server answers whose admission webhook cannot be asked."""
+    why = 'failed calling webhook "vjob.kb.io": no endpoints available'
+    raise Refused(500, "InternalError", f"Internal error occurred: {why}")

@@ -31,7 +31,7 @@ from manager.protocol import (
     Result,
 )
 from tests.fakes.kube_api import BUILT_IN, FakeKube
-from tests.unit.manager.support import until
+from tests.unit.manager.support import until, webhook_away
 
 Json = dict[str, Any]
 KEY = ObjectKey("team", "job")
@@ -264,6 +264,17 @@ async def test_a_no_to_an_offer_that_was_made_before(
     cluster.start()
     cluster.fake.fail(lambda request: request.method == "POST", status=status)
     assert (await cluster.do(create(attempt=attempt))).result is result
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["new", "made before"])
+async def test_a_webhook_that_is_away(cluster: Cluster, before: bool) -> None:
+    """The cluster cannot take the offer: its API server has not carried it out."""
+    if before:
+        await cluster.do(create())
+    cluster.fake.admit = webhook_away
+    outcome = await cluster.do(create())
+    assert outcome.result is (Result.OK if before else Result.REFUSED)
+    assert before or "no endpoints available" in outcome.message
 
 
 async def test_before_there_is_a_connection() -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from federation.api import record as records
-from federation.api.names import FEDQ_NAMESPACE, Label, Mirror
+from federation.api.names import FEDQ_NAMESPACE, Label, Mirror, Option
 from federation.core.policies import PodsReady, Policies
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
@@ -27,7 +27,7 @@ from manager.protocol import Health
 from manager.queue_health import QueueHealth
 from manager.queue_status import QueueStatus
 from tests.unit.manager.federation import ORIGIN, FakeRuntime, Federation, writes
-from tests.unit.manager.support import until
+from tests.unit.manager.support import until, webhook_away
 from tests.unit.worker_agent.support import custom, job
 
 
@@ -68,6 +68,16 @@ async def test_refused_and_placed_elsewhere() -> None:
         await until(lambda: world.record().binding is not None, "bound")
         assert world.workers[world.record().binding.cluster] is not first
         await until(lambda: first.fake.items(JOBS) == [], "removed")
+
+
+async def test_a_webhook_that_is_away_moves_a_job_elsewhere() -> None:
+    """Its quota there is not held until somebody mends it."""
+    world = Federation("a", "b")
+    world.workers["a"].fake.admit = webhook_away
+    async with world.running():
+        world.submit(**{Option.PREFER_CLUSTERS.value: "a"})
+        assert await world.offered() is world.workers["b"]
+        assert world.record().attempt == 2
 
 
 async def test_deleted_while_it_runs() -> None:
