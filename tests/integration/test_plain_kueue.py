@@ -69,7 +69,7 @@ class PlainStack(Stack):
 @pytest.fixture(scope="module", params=KUEUES, ids=lambda one: one.group.version)
 def plain(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stack]:
+) -> Iterator[PlainStack]:
     """A rig of its own: one worker runs Kueue, the other one our agent."""
     kueue: Controller = request.param
     if not controllers.is_built(kueue):
@@ -131,12 +131,7 @@ async def test_a_stop_job_is_not_placed_there(plain: Stack) -> None:
     job["metadata"]["annotations"] = {"fedq.io/on-disconnect": "stop"}
     async with client(plain, "management") as home, client(plain, PLAIN) as there:
         await home.create(JOBS, job)
-
-        def told(obj: Json) -> bool:
-            conditions = (obj.get("status") or {}).get("conditions") or ()
-            return any("its policy stop needs" in c["message"] for c in conditions)
-
-        await until(home, WORKLOADS, ours.name, "", told)
+        await until(home, WORKLOADS, ours.name, "", says("its policy stop needs"))
         assert not (await there.list(WORKLOADS, ours.name)).items
 
 
@@ -204,6 +199,31 @@ async def test_lost_and_back(plain: Stack) -> None:
         found = await home.get(WORKLOADS, record["metadata"]["name"], ours.name)
         assert runs_on(OTHER)(found)
         await home.delete(JOBS, "one", ours.name)
+
+
+async def test_while_kueue_is_away(plain: PlainStack) -> None:
+    """Its webhooks stop all offers: that is told, and holds no quota. When it is back the job runs."""
+    ours = team(plain, "away", here=20, there=0)
+    async with client(plain, "management") as home, client(plain, PLAIN) as there:
+        plain.rig.stop_process(f"{plain.kueue.name}/{PLAIN}")
+        try:
+            await home.create(JOBS, ours.job("one", seconds=1))
+            await until(home, WORKLOADS, ours.name, "", says("failed calling webhook"))
+            assert not (await there.list(WORKLOADS, ours.name)).items
+        finally:
+            controllers.run(plain.rig, PLAIN, plain.kueue)
+        await until(home, JOBS, ours.name, "one", condition("Complete"))
+        await gone(there, ours.name, "one")
+
+
+def says(text: str) -> Callable[[Json], bool]:
+    """Whether a condition of an object says something."""
+
+    def holds(obj: Json) -> bool:
+        conditions = (obj.get("status") or {}).get("conditions") or ()
+        return any(text in one["message"] for one in conditions)
+
+    return holds
 
 
 def runs_on(cluster: str) -> Callable[[Json], bool]:
