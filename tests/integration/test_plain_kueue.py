@@ -202,7 +202,7 @@ async def test_lost_and_back(plain: Stack) -> None:
 
 
 async def test_while_kueue_is_away(plain: PlainStack) -> None:
-    """Its webhooks stop all offers: that is told, and holds no quota. When it is back the job runs."""
+    """Its webhooks stop all offers: that is told, and holds no quota. It runs when it is back."""
     ours = team(plain, "away", here=20, there=0)
     async with client(plain, "management") as home, client(plain, PLAIN) as there:
         plain.rig.stop_process(f"{plain.kueue.name}/{PLAIN}")
