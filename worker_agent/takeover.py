@@ -2,10 +2,10 @@
 
 First the API server of the cluster refuses copies of lower epochs (ConfigMap fedq-epoch). Then
 what the agent was writing is waited for: it starts none of them since it knows of the fence. What
-should have been stopped and was not, as the API server was down, is waited for too: a Job makes
-new pods for those that the guard of the node has ended, and the guard ends these only while the
-lease is over. Then the report says so, and only after that the heartbeat takes the Lease. A crash
-in between is of no consequence: all of it is done again.
+should have been stopped and was not, as the API server was down, is waited for too, whoever stops
+or deletes it: a Job makes new pods for those that the guard of the node has ended, and the guard
+ends these only while the lease is over. Then the report says so, and only after that the heartbeat
+takes the Lease. A crash in between is of no consequence: all of it is done again.
 """
 
 from __future__ import annotations
@@ -14,20 +14,30 @@ import asyncio
 
 import structlog
 
+from federation.api.names import Label, Mirror
+from federation.edge.kube import KubeClient
+from federation.edge.resources import PODS
+from federation.jobs.mirror import mirrored_attempt
+from federation.jobs.pod_state import ended
 from worker_agent.agent import Agent
 from worker_agent.epochs import Epochs
+from worker_agent.facts import WorkerJob
 from worker_agent.report import Reporter
 
 log = structlog.get_logger(__name__)
 
 LOOK_S = 0.1
+_OF_COPIES = f"{Label.MULTIKUEUE_WORKER_POD.value}=true"
 
 
 class Takeover:
     """Called by the heartbeat with the epoch that the Lease is in; see `heartbeat.TakeOver`."""
 
-    def __init__(self, epochs: Epochs, agent: Agent, reporter: Reporter) -> None:
-        self._epochs, self._agent, self._reporter = epochs, agent, reporter
+    def __init__(
+        self, client: KubeClient, epochs: Epochs, agent: Agent, reporter: Reporter
+    ) -> None:
+        self._client, self._epochs = client, epochs
+        self._agent, self._reporter = agent, reporter
 
     async def __call__(self, epoch: int) -> int:
         found = await self._epochs.raise_to(epoch)
@@ -38,13 +48,33 @@ class Takeover:
         return found
 
     async def _stopped(self) -> None:
-        """Until no copy is left that is late. For K at most: all is gone by then that can go, and
-        a pod that cannot (its node is dead) must not keep the cluster away for ever.
+        """Until no copy is left that is late, and no pod of one. For K at most: all is gone by then
+        that can go, and a pod that cannot (its node is dead) must not keep the cluster away for
+        ever.
         """
         state = self._agent.state
         until = state.settings.boottime() + state.lease().terms.kill
-        while late := state.late():
+        while late := state.late() or await self._alive():
             if state.settings.boottime() >= until:
                 log.warning("epoch.entered_late", copies=[str(job.key) for job in late][:20])
                 return
             await asyncio.sleep(LOOK_S)  # statuses and deadlines: no single event tells
+
+    async def _alive(self) -> list[WorkerJob]:
+        """Copies that have to be stopped by now and have pods, whatever their controllers say: one
+        that has just found its API server again may not know of all pods. Raises ApiError.
+        """
+        uncovered = self._agent.state.uncovered()
+        if not uncovered:
+            return []
+        found = await self._client.list(PODS, label_selector=_OF_COPIES)
+        of = {
+            (
+                meta["namespace"],
+                meta["annotations"].get(Mirror.LOCAL_UID.value),
+                mirrored_attempt(pod),
+            )
+            for pod in found.items
+            if not ended(pod) and "annotations" in (meta := pod["metadata"])
+        }
+        return [job for job in uncovered if (job.key.namespace, job.local_uid, job.attempt) in of]
