@@ -14,7 +14,7 @@ from federation.core.reasons import Reason
 from federation.core.stay import earlier
 
 _CANNOT = "it cannot be moved to"
-_LONGEST = 300
+_LONGEST = 320
 """Characters of what is told: all of it is compared with what is to be told."""
 
 
@@ -38,7 +38,7 @@ def move(state: JobState, record: Record, now: float) -> tuple[JobState, tuple[d
 def _problem(state: JobState, target: str, now: float) -> str:
     barred = state.barred
     if target not in state.standings:
-        text = f"{target}: there is no such cluster"
+        text = f"{target[:253]}: there is no such cluster"
     elif not standing_of(state, target).well:
         text = f"{target} now: that cluster is in trouble itself"
     elif barred is not None and barred.cluster == target and now < barred.until:

@@ -19,6 +19,7 @@ from federation.api.names import (
     Order,
 )
 from federation.api.record import find
+from federation.core.exposure import OfferLimits
 from federation.edge.resources import (
     ADMISSION_CHECKS,
     JOBS,
@@ -44,6 +45,7 @@ class Lives(Federation):
 
     def __init__(self, *names: str, **spec: Any) -> None:
         super().__init__(*names, **spec)
+        self.offers = OfferLimits()
         self.cut: set[str] = set()
         self.renewed: dict[str, float] = {}
 
