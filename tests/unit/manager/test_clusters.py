@@ -142,6 +142,18 @@ def play(story: Callable[[Lives, Manager], Coroutine[Any, Any, None]], *names: s
     virtually(main)
 
 
+def test_the_tier_of_a_cluster_that_has_not_reported_yet() -> None:
+    """It is the one that was shown before, not a guess."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        world.home.merge(MULTIKUEUE_CLUSTERS, "a", {"status": {"fedq": {"tier": "B"}}}, status=True)
+        world.lose("a")
+        await world.until(lambda: world.phase("a") == "Suspect")
+        assert world.shown("a")["tier"] == "B"
+
+    play(story, "a")
+
+
 def test_lost_and_back() -> None:
     """People see every step with its time, and the job runs elsewhere when it is due."""
 
