@@ -14,14 +14,13 @@ import asyncio
 
 import structlog
 
-from federation.api.names import Label, Mirror
+from federation.api.names import Gate, Label, Mirror
 from federation.edge.kube import KubeClient
-from federation.edge.resources import PODS
+from federation.edge.resources import PODS, Json
 from federation.jobs.mirror import mirrored_attempt
-from federation.jobs.pod_state import ended
+from federation.jobs.pod_state import ended, gated
 from worker_agent.agent import Agent
 from worker_agent.epochs import Epochs
-from worker_agent.facts import WorkerJob
 from worker_agent.report import Reporter
 
 log = structlog.get_logger(__name__)
@@ -54,27 +53,39 @@ class Takeover:
         """
         state = self._agent.state
         until = state.settings.boottime() + state.lease().terms.kill
-        while late := state.late() or await self._alive():
+        while late := [str(job.key) for job in state.late()] or await self._alive():
             if state.settings.boottime() >= until:
-                log.warning("epoch.entered_late", copies=[str(job.key) for job in late][:20])
+                log.warning("epoch.entered_late", left=late[:20])
                 return
             await asyncio.sleep(LOOK_S)  # statuses and deadlines: no single event tells
 
-    async def _alive(self) -> list[WorkerJob]:
-        """Copies that have to be stopped by now and have pods, whatever their controllers say: one
-        that has just found its API server again may not know of all pods. Raises ApiError.
+    async def _alive(self) -> list[str]:
+        """Pods that must not run by now, whatever is said of their copies: a controller that has
+        just found its API server again may not know of all pods, and a copy may be gone before
+        them. Raises ApiError.
         """
-        uncovered = self._agent.state.uncovered()
-        if not uncovered:
-            return []
-        found = await self._client.list(PODS, label_selector=_OF_COPIES)
-        of = {
-            (
-                meta["namespace"],
-                meta["annotations"].get(Mirror.LOCAL_UID.value),
-                mirrored_attempt(pod),
-            )
-            for pod in found.items
-            if not ended(pod) and "annotations" in (meta := pod["metadata"])
+        state = self._agent.state
+        lapsed = {job.uid for job in state.uncovered()}
+        covered = {
+            (job.key.namespace, job.local_uid, job.attempt)
+            for job in state.jobs.values()
+            if job.mirrored and job.uid not in lapsed
         }
-        return [job for job in uncovered if (job.key.namespace, job.local_uid, job.attempt) in of]
+        found = await self._client.list(PODS, label_selector=_OF_COPIES)
+        return [_name(pod) for pod in found.items if _runs(pod) and _copy(pod) not in covered]
+
+
+def _runs(pod: Json) -> bool:
+    """Whether it runs, or may at any moment: what waits for a gate of ours does not."""
+    return not ended(pod) and not any(gated(pod.get("spec") or {}, gate) for gate in Gate)
+
+
+def _copy(pod: Json) -> tuple[str, str, int]:
+    """The attempt that a pod says that it is of."""
+    meta = pod["metadata"]
+    notes = meta.get("annotations") or {}
+    return meta["namespace"], notes.get(Mirror.LOCAL_UID.value, ""), mirrored_attempt(pod)
+
+
+def _name(pod: Json) -> str:
+    return f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"

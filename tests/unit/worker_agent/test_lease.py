@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from federation.api.lease import lease_seen
-from federation.api.names import FEDQ_NAMESPACE, FENCED, Label, Mirror
+from federation.api.names import FEDQ_NAMESPACE, FENCED, Gate, Label, Mirror
 from federation.api.renewal import Told, read_renewal
 from federation.core import effects as do
 from federation.core import events as on
@@ -789,10 +789,10 @@ async def test_a_takeover_waits_for_what_should_have_been_stopped(kill: float) -
         assert status_of_report(worker)["inventoryEpoch"] == 4
 
 
-@pytest.mark.parametrize("way", ["deleted", "not known of"])
+@pytest.mark.parametrize("way", ["deleted", "gone before them", "not known of"])
 async def test_a_takeover_waits_for_pods_whoever_deletes_them(way: str) -> None:
-    """The manager has deleted the copy already, which says nothing of its pods any more. Or the Job
-    controller says that all is stopped, and has yet to hear of a pod.
+    """The manager has deleted the copy already, which says nothing of its pods any more, or is gone
+    before them. Or the Job controller says that all is stopped, and has yet to hear of a pod.
     """
     worker = Worker()
     worker.fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
@@ -818,6 +818,11 @@ async def test_a_takeover_waits_for_pods_whoever_deletes_them(way: str) -> None:
         else:
             worker.stopping("a", terminating=0)
             await until(lambda: not agent.state.late())
+        if way == "gone before them":
+            worker.fake.delete(JOBS, "a", "team")
+            await until(lambda: not agent.state.jobs)
+        waits = pod_of_another(pod)  # what has yet to be let go is nothing to wait for
+        worker.fake.create(PODS, waits)
         task = asyncio.create_task(Takeover(client, Epochs(client), agent, reporter)(4))
         await until(lambda: worker.fake.items(CONFIGMAPS))
         await asyncio.sleep(0.5)  # several looks
@@ -826,6 +831,12 @@ async def test_a_takeover_waits_for_pods_whoever_deletes_them(way: str) -> None:
         if way == "deleted":
             worker.fake.merge(JOBS, "a", {"metadata": {"finalizers": None}}, "team")
         assert await task == 4
+
+
+def pod_of_another(pod: Json) -> Json:
+    """One that waits for the queue."""
+    meta = {**pod["metadata"], "name": "b"}
+    return {**pod, "metadata": meta, "spec": {"schedulingGates": [{"name": Gate.ADMISSION.value}]}}
 
 
 def pod_of(copy: Json) -> Json:
