@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from federation.api.lease import lease_seen
-from federation.api.names import FEDQ_NAMESPACE, FENCED
+from federation.api.names import FEDQ_NAMESPACE, FENCED, Gate, Label, Mirror
 from federation.api.renewal import Told, read_renewal
 from federation.core import effects as do
 from federation.core import events as on
@@ -29,7 +29,15 @@ from federation.core.stay import LifeRules
 from federation.edge.errors import Unreachable
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
-from federation.edge.resources import CONFIGMAPS, LEASES, NAMESPACES, WORKER_REPORTS
+from federation.edge.resources import (
+    CONFIGMAPS,
+    JOBS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    WORKER_REPORTS,
+    Json,
+)
 from tests.fakes.kube_api import FakeKube
 from tests.unit.core.build import behind, copy, local, record
 from tests.unit.manager.support import stop, until
@@ -705,7 +713,7 @@ async def test_the_order_of_a_takeover() -> None:
         client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
         reporter = Reporter(client, agent.state.catalog, agent, "a")
         task = asyncio.create_task(reporter.run())
-        take_over = Takeover(Epochs(client), agent, reporter)
+        take_over = Takeover(client, Epochs(client), agent, reporter)
         agent.quotas_changed()  # so that it decides once more
         try:
             await until(lambda: status_of_report(worker))
@@ -738,7 +746,7 @@ async def test_a_takeover_waits_for_what_is_being_written() -> None:
         worker.add(mirrored("a"))
         uid = worker.get("a")["metadata"]["uid"]
         await until(lambda: agent.state.busy(uid))
-        task = asyncio.create_task(Takeover(Epochs(client), agent, reporter)(4))
+        task = asyncio.create_task(Takeover(client, Epochs(client), agent, reporter)(4))
         await until(lambda: worker.fake.items(CONFIGMAPS))
         for _ in range(50):
             await asyncio.sleep(0)
@@ -769,7 +777,7 @@ async def test_a_takeover_waits_for_what_should_have_been_stopped(kill: float) -
         assert not agent.state.late()
         leases.append(Lease(1, Tenure(1, 0.0, 0.0), seen=4, terms=Terms(kill=kill)))
         agent.lease_changed()
-        task = asyncio.create_task(Takeover(Epochs(client), agent, reporter)(4))
+        task = asyncio.create_task(Takeover(client, Epochs(client), agent, reporter)(4))
         await until(lambda: not worker.started("a"), "it is stopped")
         await until(lambda: worker.fake.items(CONFIGMAPS))
         assert not worker.fake.items(WORKER_REPORTS)
@@ -779,6 +787,70 @@ async def test_a_takeover_waits_for_what_should_have_been_stopped(kill: float) -
         assert await task == 4
         assert bool(agent.state.late()) is (kill < 1.0)
         assert status_of_report(worker)["inventoryEpoch"] == 4
+
+
+@pytest.mark.parametrize("way", ["deleted", "gone before them", "not known of"])
+async def test_a_takeover_waits_for_pods_whoever_deletes_them(way: str) -> None:
+    """The manager has deleted the copy already, which says nothing of its pods any more, or is gone
+    before them. Or the Job controller says that all is stopped, and has yet to hear of a pod.
+    """
+    worker = Worker()
+    worker.fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
+    leases = [unlimited(1)]
+    worker.lease = lambda: leases[-1]
+    async with worker.running() as agent:
+        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
+        reporter = Reporter(client, agent.state.catalog, agent, "a")
+        agent.quotas_changed()
+        worker.add(mirrored("a"))
+        await until(lambda: worker.started("a"))
+        worker.run_pods("a")
+        pod = pod_of(worker.get("a"))
+        worker.fake.create(PODS, pod)
+        leases.append(Lease(1, Tenure(1, 0.0, 0.0), seen=4, terms=Terms(kill=1000.0)))
+        agent.lease_changed()
+        await until(lambda: not worker.started("a"), "it is stopped")
+        if way == "deleted":
+            worker.fake.merge(
+                JOBS, "a", {"metadata": {"finalizers": ["foregroundDeletion"]}}, "team"
+            )
+            worker.fake.delete(JOBS, "a", "team")
+        else:
+            worker.stopping("a", terminating=0)
+            await until(lambda: not agent.state.late())
+        if way == "gone before them":
+            worker.fake.delete(JOBS, "a", "team")
+            await until(lambda: not agent.state.jobs)
+        waits = pod_of_another(pod)  # what has yet to be let go is nothing to wait for
+        worker.fake.create(PODS, waits)
+        task = asyncio.create_task(Takeover(client, Epochs(client), agent, reporter)(4))
+        await until(lambda: worker.fake.items(CONFIGMAPS))
+        await asyncio.sleep(0.5)  # several looks
+        assert not worker.fake.items(WORKER_REPORTS)
+        worker.fake.delete(PODS, pod["metadata"]["name"], "team")
+        if way == "deleted":
+            worker.fake.merge(JOBS, "a", {"metadata": {"finalizers": None}}, "team")
+        assert await task == 4
+
+
+def pod_of_another(pod: Json) -> Json:
+    """One that waits for the queue."""
+    meta = {**pod["metadata"], "name": "b"}
+    return {**pod, "metadata": meta, "spec": {"schedulingGates": [{"name": Gate.ADMISSION.value}]}}
+
+
+def pod_of(copy: Json) -> Json:
+    """A pod that runs, as the Job controller makes it of the template of a copy."""
+    meta = copy["spec"]["template"].get("metadata") or {}
+    notes = copy["metadata"]["annotations"]
+    marks = {key: notes[key] for key in (Mirror.LOCAL_UID.value, Mirror.ATTEMPT.value)}
+    labels = {**(meta.get("labels") or {}), Label.MULTIKUEUE_WORKER_POD.value: "true"}
+    named = {"name": "a-x7f2k", "namespace": copy["metadata"]["namespace"]}
+    return {
+        "kind": "Pod",
+        "metadata": {**named, "labels": labels, "annotations": marks},
+        "status": {"phase": "Running"},
+    }
 
 
 # The thread
