@@ -833,6 +833,31 @@ async def test_a_takeover_waits_for_pods_whoever_deletes_them(way: str) -> None:
         assert await task == 4
 
 
+async def test_a_takeover_ends_pods_that_nobody_tells_to_end() -> None:
+    """Their controller has yet to hear of them: they would run beside the next attempt."""
+    worker = Worker()
+    worker.fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
+    leases = [unlimited(1)]
+    worker.lease = lambda: leases[-1]
+    async with worker.running() as agent:
+        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
+        reporter = Reporter(client, agent.state.catalog, agent, "a")
+        agent.quotas_changed()
+        worker.add(mirrored("a"))
+        await until(lambda: worker.started("a"))
+        pod = pod_of(worker.get("a"))
+        waits, keeps = pod_of_another(pod), pod_of(worker.get("a"))
+        keeps["metadata"] |= {"name": "c", "labels": {}}  # of no copy
+        for one in (pod, waits, keeps):
+            worker.fake.create(PODS, one)
+        leases.append(Lease(1, Tenure(1, 0.0, 0.0), seen=4, terms=Terms(kill=1.0)))
+        agent.lease_changed()
+        await until(lambda: not worker.started("a"), "it is stopped")
+        worker.stopping("a", terminating=0)
+        assert await Takeover(client, Epochs(client), agent, reporter)(4) == 4
+        assert [one["metadata"]["name"] for one in worker.fake.items(PODS)] == ["b", "c"]
+
+
 def pod_of_another(pod: Json) -> Json:
     """One that waits for the queue."""
     meta = {**pod["metadata"], "name": "b"}
