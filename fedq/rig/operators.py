@@ -52,6 +52,8 @@ class Controller:
         health: whether it says on a page that it is ready.
         without: CRDs of its installation that somebody else brings.
         needs: controllers of Kubernetes itself that a rig has not, and this one builds on.
+        secret: where it puts the certificate of its webhooks, if it makes that itself; a kubelet
+            would mount it.
     """
 
     group: Group
@@ -63,6 +65,7 @@ class Controller:
     health: bool = True
     without: frozenset[str] = frozenset()
     needs: tuple[str, ...] = ()
+    secret: str = ""
 
     @property
     def name(self) -> str:
@@ -111,12 +114,20 @@ def _told_where(seat: Seat) -> Json:
     }
 
 
+_KUEUE_SECRET = "kueue-webhook-server-cert"
+
+
 def _kueue(seat: Seat) -> Json:
     """For Jobs, with the pace of its own installation. Its visibility server would listen on all
-    addresses.
+    addresses. It makes its certificate itself: of a given one it wants the metrics' in /etc.
     """
     return {
-        **_told_where(seat),
+        "webhook": {"certDir": str(seat.folder)},
+        "internalCertManagement": {
+            "enable": True,
+            "webhookServiceName": "kueue-webhook-service",
+            "webhookSecretName": _KUEUE_SECRET,
+        },
         "namespace": "kueue-system",
         "clientConnection": {"qps": 50, "burst": 100},
         "integrations": {"frameworks": ["batch/job"]},
@@ -205,6 +216,7 @@ def _kueue_of(group: Group) -> Controller:
         "sigs.k8s.io/kueue",
         "kueue-system:kueue-controller-manager",
         _configured("config.kueue.x-k8s.io/v1beta2", _kueue),
+        secret=_KUEUE_SECRET,
     )
 
 

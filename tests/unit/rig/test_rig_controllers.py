@@ -13,9 +13,12 @@ from typer.testing import CliRunner
 from fedq.cli import app
 from fedq.rig import controllers, modules, tools
 from fedq.rig.build import GOTOOLS
-from fedq.rig.controllers import is_built, reached_at
+from fedq.rig.controllers import is_built, reached
 from fedq.rig.errors import RigError
 from fedq.rig.operators import CONTROLLERS, JOBSET, KUEUES, Controller, Seat
+
+SEAT = Seat("127.0.0.1", 8081, 9443, Path("/nowhere"))
+BY_ADDRESS = controllers._by_address(SEAT, b"PEM")
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ def test_a_webhook_is_reached_by_address() -> None:
     hook = {"name": "mpod.kb.io", "rules": rules, "clientConfig": {"service": service}}
     given = {"kind": "MutatingWebhookConfiguration", "webhooks": [hook]}
 
-    (found,) = reached_at(given, "127.0.0.1:9443", b"PEM")["webhooks"]
+    (found,) = reached(given, BY_ADDRESS)["webhooks"]
 
     trusted = base64.b64encode(b"PEM").decode()
     assert found["clientConfig"] == {"url": "https://127.0.0.1:9443/mutate", "caBundle": trusted}
@@ -70,7 +73,7 @@ def test_a_conversion_is_reached_by_address() -> None:
     given = {"kind": "CustomResourceDefinition", "spec": spec}
     plain = {"kind": "CustomResourceDefinition", "spec": {"group": "kueue.x-k8s.io"}}
 
-    found = reached_at(given, "127.0.0.1:9443", b"PEM")["spec"]
+    found = reached(given, BY_ADDRESS)["spec"]
 
     trusted = base64.b64encode(b"PEM").decode()
     client = {"url": "https://127.0.0.1:9443/convert", "caBundle": trusted}
@@ -79,7 +82,20 @@ def test_a_conversion_is_reached_by_address() -> None:
         "conversionReviewVersions": ["v1"],
     }
     assert found["group"] == "kueue.x-k8s.io"
-    assert reached_at(plain, "127.0.0.1:9443", b"PEM") == plain
+    assert reached(plain, BY_ADDRESS) == plain
+
+
+def test_a_webhook_with_a_certificate_of_its_own_is_reached_by_its_service() -> None:
+    """That leads to this machine, at the port that the program has."""
+    service = {"name": "kueue-webhook-service", "namespace": "kueue-system"}
+    hook = {"name": "vjob.kb.io", "clientConfig": {"service": {**service, "path": "/v"}}}
+    given = {"kind": "ValidatingWebhookConfiguration", "webhooks": [hook]}
+
+    (found,) = reached(given, controllers._by_service(SEAT))["webhooks"]
+    leads = controllers._leading_here({"metadata": {**service, "labels": {"a": "b"}}})
+
+    assert found["clientConfig"] == {"service": {**service, "path": "/v", "port": 9443}}
+    assert (leads["metadata"], leads["spec"]["externalName"]) == (service, "localhost")
 
 
 def test_it_acts_with_the_rights_of_its_account(tmp_path: Path) -> None:
