@@ -18,6 +18,7 @@ from federation.jobs import batch_job
 from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import KINDS
+from federation.jobs.kinds.scaled import Scaled
 from fedq.refs import Found, shown
 
 Json = dict[str, Any]
@@ -131,7 +132,7 @@ def ready(kind: JobKind, obj: Json) -> bool:
     """
     if kind.bundled or not isinstance(kind, GenericKind) or kind.row.managed_by:
         return bool(kind.running(obj).ready)
-    if kind.row.gated:
+    if isinstance(kind, Scaled):
         return True
     told = [total(obj, path) for path in kind.row.active]
     return any(told) if told else bool(mapping(obj, ("status",)))

@@ -102,7 +102,7 @@ def held(kind: JobKind | None, body: Json) -> Json:
         return body
     if isinstance(kind, Scaled):
         made = {role.name: _gated(role.template) for role in kind.roles(body)}
-        return kind.with_templates(body, made) if kind.row.gated else body
+        return kind.with_templates(body, made)
     body = put(body, kind.row.suspend, True)
     manager = first(body, kind.row.managed_by, "") if kind.row.managed_by else MANAGED_BY
     return body if manager == MANAGED_BY else put(body, kind.row.managed_by, MANAGED_BY)

@@ -37,6 +37,7 @@ from federation.edge.resources import JOBS, RESOURCE_QUOTAS, WORKLOADS
 from federation.edge.services import run_program, vital
 from federation.edge.telemetry import configure_logging, settle_memory
 from federation.edge.web import app, counted, serve
+from worker_agent.admitted_pods import AdmittedPods
 from worker_agent.agent import Agent, Settings
 from worker_agent.deadline_file import DeadlineFile
 from worker_agent.device_limits import limit_store
@@ -84,6 +85,7 @@ async def run(
     agent = Agent(client, catalog, lease, rules)
     workloads = Workloads(client, agent)
     gates, pins, prepared = Gates(client, agent), Pins(client, agent), Prepared(client, agent)
+    admitted = AdmittedPods(client, agent)
     beside = settings.beside_manager
     select, copies = (LOCAL, ()) if beside else (QUEUED, rules.off)
     kinds = KindInformers(client, rules.kinds, agent.book.of, select=select, copies=copies)
@@ -101,6 +103,7 @@ async def run(
             tasks.create_task(vital(informer.run(), f"informer/{informer.resource.plural}"))
         tasks.create_task(vital(kinds.run(), "kinds"))
         await asyncio.gather(*(informer.synced.wait() for informer in informers))
+        informers.append(admitted.informer)
         await kinds.settled.wait()
         await catalog.claims.ready()
         if not beside:
@@ -118,6 +121,7 @@ async def run(
         log.info("agent.started", cluster=settings.cluster, beside=beside, jobs=len(agent.jobs))
         parts = {"agent": agent.run(), "workloads": workloads.run()}
         parts |= {"gates": gates.run(), "pins": pins.run(), "prepared": prepared.run()}
+        parts["admitted-pods"] = admitted.run()
         if reporter:
             parts["report"] = reporter.run()
         for name, part in parts.items():

@@ -74,7 +74,8 @@ def run(
     _apply(rig, cluster, [one for one in objects if one["kind"] in before])
     if controller.secret:
         _apply(rig, cluster, [_leading_here(one) for one in objects if one["kind"] == "Service"])
-    _served(rig, cluster, [one for one in objects if one["kind"] == "CustomResourceDefinition"])
+    if crds := [one for one in objects if one["kind"] == "CustomResourceDefinition"]:
+        _served(rig, cluster, crds)
     if controller.needs:
         _start_needed(rig, cluster, controller)
     _start(rig, cluster, controller, seat, env or {})
@@ -88,16 +89,20 @@ def manifests(controller: Controller) -> Path:
 
 
 def _manifests(rig: Rig, cluster: str, controller: Controller) -> list[Json]:
-    """What its installation consists of, as kustomize puts it together."""
+    """What its installation consists of, as kustomize puts it together, or one file has it."""
     parts = [manifests(controller) / part for part in controller.parts]
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": controller.namespace}}
+    if not parts:
+        return [own]
     folder = parts[0]
     if len(parts) > 1:
         folder = rig.data_dir(f"{controller.name}-manifests")
         paths = [os.path.relpath(part, folder) for part in parts]
         content = {"namespace": controller.namespace, "resources": paths}
         (folder / "kustomization.yaml").write_text(yaml_text.dump(content))
-    made = list(yaml.load_all(rig.kubectl(cluster, "kustomize", str(folder)), _LOADER))
-    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": controller.namespace}}
+    plain = folder.is_file()
+    text = folder.read_text() if plain else rig.kubectl(cluster, "kustomize", str(folder))
+    made = list(filter(None, yaml.load_all(text, _LOADER)))
     names = {"Namespace": {controller.namespace}, "CustomResourceDefinition": controller.without}
     left_out = [one["metadata"]["name"] in names.get(one["kind"], ()) for one in made]
     return [own, *(one for one, out in zip(made, left_out, strict=True) if not out)]
@@ -184,9 +189,11 @@ def _seat(rig: Rig, cluster: str, controller: Controller) -> Seat:
     if controller.secret:
         return Seat(host, health, webhook, folder)
     # Key and certificate are in one file, which Go reads as both.
-    pair = Authority(rig.home / "pki").server(folder / "tls.crt", host)
-    if not (key := folder / "tls.key").exists():  # the program watches it
-        key.symlink_to(pair)
+    authority = Authority(rig.home / "pki")
+    pair = authority.server(folder / "tls.crt", host)
+    for name, file in (("tls.key", pair), ("ca.crt", authority.certificate_file)):
+        if not (link := folder / name).exists():  # the program watches it
+            link.symlink_to(file)
     return Seat(host, health, webhook, folder)
 
 

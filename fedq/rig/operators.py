@@ -16,6 +16,7 @@ from fedq.rig.tools import MPI as MPI_GROUP
 from fedq.rig.tools import OLDER_KUEUE as OLDER_KUEUE_GROUP
 from fedq.rig.tools import TRAINER as TRAINER_GROUP
 from fedq.rig.tools import TRAINING as TRAINING_GROUP
+from fedq.rig.tools import VOLCANO as VOLCANO_GROUP
 from fedq.rig.tools import Group
 
 Json = dict[str, Any]
@@ -23,7 +24,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where one of them is on a cluster: its addresses, a folder with `tls.crt` and `tls.key`."""
+    """Where one of them is on a cluster: its addresses, a folder with `tls.crt` and `tls.key`, the
+    `ca.crt` that these are signed by, and the program's `kubeconfig`.
+    """
 
     host: str
     health: int
@@ -44,9 +47,11 @@ class Controller:
     """One of them.
 
     Attributes:
-        group: its one program.
+        group: what it is built with.
+        program: the one of the group that it is; '' if there is no other.
         module: Go module that has its manifests, in the folder `manifests`.
-        parts: within that, what kustomize puts together. Several get the namespace of `account`.
+        parts: within that, what kustomize puts together, or a file with all. Several get the
+            namespace of `account`; none, if what another one brings is enough.
         account: NAMESPACE:NAME of its ServiceAccount.
         start: what its program is started with.
         health: whether it says on a page that it is ready.
@@ -66,11 +71,12 @@ class Controller:
     without: frozenset[str] = frozenset()
     needs: tuple[str, ...] = ()
     secret: str = ""
+    program: str = ""
 
     @property
     def name(self) -> str:
         """Of the program."""
-        return self.group.name
+        return self.program or self.group.name
 
     @property
     def namespace(self) -> str:
@@ -159,6 +165,30 @@ def _mpi(seat: Seat) -> Started:
     return Started([])
 
 
+def _admission(seat: Seat) -> Started:
+    """With the webhooks that its installation asks for."""
+    paths = ["jobs/mutate", "jobs/validate", "podgroups/validate", "queues/mutate"]
+    paths += ["queues/validate", "hypernodes/validate", "cronjobs/validate"]
+    return Started(
+        [
+            f"--kubeconfig={seat.folder / 'kubeconfig'}",
+            f"--listen-address={seat.host}",
+            f"--port={seat.webhook}",
+            f"--tls-cert-file={seat.folder / 'tls.crt'}",
+            f"--tls-private-key-file={seat.folder / 'tls.key'}",
+            f"--ca-cert-file={seat.folder / 'ca.crt'}",
+            f"--webhook-url=https://{seat.host}:{seat.webhook}",
+            f"--enabled-admission={','.join('/' + path for path in paths)}",
+        ]
+    )
+
+
+def _volcano(seat: Seat) -> Started:
+    """Neither listens, but the scheduler on a socket for the level of its log."""
+    arguments = [f"--kubeconfig={seat.folder / 'kubeconfig'}", "--leader-elect=false"]
+    return Started(arguments, {"DEBUG_SOCKET_DIR": str(seat.folder / "log")})
+
+
 JOBSET = Controller(
     JOBSET_GROUP,
     "sigs.k8s.io/jobset",
@@ -207,7 +237,25 @@ TRAINER = Controller(
     ("base/crds", "base/rbac", "base/webhook"),
 )
 """Makes JobSets of TrainJobs: of use with JobSet's controller."""
-CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER)
+VOLCANO = tuple(
+    Controller(
+        VOLCANO_GROUP,
+        "volcano.sh/volcano",
+        f"volcano-system:volcano-{account}",
+        start,
+        "installer",
+        parts,
+        health=False,
+        program=f"vc-{name}",
+    )
+    for name, account, start, parts in (
+        ("webhook-manager", "admission", _admission, ("volcano-development.yaml",)),
+        ("controller-manager", "controllers", _volcano, ()),
+        ("scheduler", "scheduler", _volcano, ()),
+    )
+)
+"""The first one brings the manifests of all."""
+CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, *VOLCANO)
 
 
 def _kueue_of(group: Group) -> Controller:

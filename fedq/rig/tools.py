@@ -103,10 +103,17 @@ TRAINER = Group(
 )
 """More of them, of the versions and with the libraries that Kueue is built with, as far as they
 compile with these."""
-GROUPS = (
-    *(ETCD, KWOK, KIND, KUBERNETES, KUEUE, OLDER_KUEUE),
-    *(JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER),
+VOLCANO = Group(
+    "volcano",
+    "1.14.1",
+    {
+        f"vc-{name}": f"volcano.sh/volcano/cmd/{name}"
+        for name in ("webhook-manager", "controller-manager", "scheduler")
+    },
 )
+"""With the libraries of Kubernetes that it was released with: its scheduler is made of theirs."""
+_KINDS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, VOLCANO)
+GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, OLDER_KUEUE, *_KINDS)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""
 

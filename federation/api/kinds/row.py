@@ -92,13 +92,8 @@ class Row:
     dropped: tuple[Path, ...] = ()
     scale: tuple[Path, ...] = ()
     """Numbers that are 0 in a copy that is held back (module `scaled`)."""
-    gang: Path = ()
-    """One of `scale` that stands for all pods where it is left out; of others that means 1."""
     wanted: Path = ()
     """How many of those that `active` counts make it ready (module `scaled`)."""
-    gated: bool = False
-    """Its controller may run on the management cluster, where a gate in its template holds its pods
-    and the status is that of the controller (module `scaled`)."""
     live: tuple[Path, ...] = ()
     """Fields of the spec that copies follow while they run: what they say changes no pod."""
     deadline: Path = ()

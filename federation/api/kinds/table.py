@@ -203,6 +203,8 @@ ROWS: Final[tuple[Row, ...]] = (
 
 _STATE: Path = ("status", "state", "phase")
 _STATE_TEXT: Path = ("status", "state", "message")
+_NO_SUCCESS: Final = ("Failed", "Terminated", "Aborted")
+"""Nobody resumes a copy that was aborted."""
 
 SCALED: Final[tuple[Row, ...]] = (
     Row(
@@ -216,7 +218,6 @@ SCALED: Final[tuple[Row, ...]] = (
         active=(("status", "readyReplicas"),),
         scale=(("spec", "replicas"),),
         wanted=("spec", "replicas"),
-        gated=True,
         module="scaled",
         note="never ends; as a whole on one cluster; its status stays there",
     ),
@@ -231,7 +232,6 @@ SCALED: Final[tuple[Row, ...]] = (
         active=(("status", "readyReplicas"),),
         scale=(("spec", "replicas"),),
         wanted=("spec", "replicas"),
-        gated=True,
         module="leaderworkerset",
         note="never ends; as a whole on one cluster; its status stays there",
     ),
@@ -241,20 +241,19 @@ SCALED: Final[tuple[Row, ...]] = (
         "v1alpha1",
         "jobs",
         (Role(("spec", "tasks", EACH), "name", fixed=False),),
-        suspend=("spec", "tasks", EACH, "replicas"),
+        suspend=("spec", "tasks", EACH, "template", "spec", "schedulingGates"),
         managed_by=(),
         complete=(Sign(field=_STATE, values=("Completed",), message=_STATE_TEXT),),
-        failed=(Sign(field=_STATE, values=("Failed", "Terminated"), message=_STATE_TEXT),),
+        failed=(Sign(field=_STATE, values=_NO_SUCCESS, message=_STATE_TEXT),),
         active=(("status", "running"), ("status", "succeeded")),
-        scale=(("spec", "minAvailable"), ("spec", "tasks", EACH, "replicas")),
-        gang=("spec", "minAvailable"),
         wanted=("spec", "minAvailable"),
         dropped=(("spec", "ttlSecondsAfterFinished"), ("spec", "queue")),
-        module="scaled",
-        note="admitted whole; Volcano's controllers must not run on the management cluster",
+        module="volcano",
+        note="admitted whole; shows its status on the management cluster when it has ended",
     ),
 )
-"""Kinds whose copies are held back by having no pods."""
+"""Kinds that nothing holds back: their copies have no pods, or a gate in their templates. Such a
+gate is on the management cluster, too, where their controllers may run."""
 
 PODS: Final = Row(
     "Pod",

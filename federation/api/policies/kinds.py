@@ -115,9 +115,15 @@ def gate_templates() -> Documents:
         first, more = _add(gates, f"[{gate}]"), _add((*gates, "-"), gate)
         parts.append(f"({due} ? ({listed} ? {more} : {first}) : [])")
         wanted.append(due)
+    tasks, bare = at(_TASKS), f"{_TASK_THERE} && !({_TASK_HELD})"
+    value = f"({_TASK_LISTED} ? t.template.spec.schedulingGates : []) + [{gate}]"
+    path = "'/spec/tasks/' + string(i) + '/template/spec/schedulingGates'"
+    each = f"JSONPatch{{op: 'add', path: {path}, value: {value}}}"
+    parts.append(f"({has(_TASKS)} ? {tasks}.transformList(i, t, {bare}, {each}) : [])")
+    wanted.append(f"({has(_TASKS)} && {tasks}.exists(t, {bare}))")
     match: Json = {
         "matchPolicy": "Exact",
-        "resourceRules": rules([row for row in SCALED if row.gated], WRITES),
+        "resourceRules": rules(SCALED, WRITES),
         "namespaceSelector": MANAGED_NAMESPACES,
     }
     return mutating(
@@ -132,6 +138,12 @@ _TEMPLATES: tuple[Path, ...] = (
     ("spec", "template"),
     ("spec", "leaderWorkerTemplate", "leaderTemplate"),
     ("spec", "leaderWorkerTemplate", "workerTemplate"),
+)
+_TASKS: Path = ("spec", "tasks")
+_TASK_THERE = "has(t.template) && has(t.template.spec)"
+_TASK_LISTED = f"{_TASK_THERE} && has(t.template.spec.schedulingGates)"
+_TASK_HELD = (
+    f"{_TASK_LISTED} && t.template.spec.schedulingGates.exists(g, g.name == '{Gate.ADMISSION}')"
 )
 
 

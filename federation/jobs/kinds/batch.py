@@ -25,7 +25,7 @@ class BatchJob:
     """See JobKind."""
 
     name, seats = BATCH_JOB, True
-    bundled = deletes = deletes_copies = remade = False
+    bundled = deletes = deletes_copies = remade = lets_go = False
     kind, group, version, plural = batch_job.KIND, "batch", "v1", "jobs"
     api_version = batch_job.API_VERSION
 
@@ -180,6 +180,10 @@ class BatchJob:
 
     def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
         """See JobKind. Its controller makes its pods."""
+        return None
+
+    def pod_patch(self, obj: Json, pod: Json) -> Json | None:
+        """See JobKind. `gates` and `pins` of the agent let its pods go."""
         return None
 
     def restore_patch(self, obj: Json) -> Json | None:

@@ -61,7 +61,7 @@ MANAGED_BY = Controller.MULTIKUEUE.value
 class GenericKind(ElasticSets):
     """See JobKind. Kinds of their own override what the row cannot say."""
 
-    seats = bundled = deletes = deletes_copies = remade = False
+    seats = bundled = deletes = deletes_copies = remade = lets_go = False
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -438,6 +438,10 @@ class GenericKind(ElasticSets):
 
     def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
         """See JobKind. Its controller makes its pods."""
+        return None
+
+    def pod_patch(self, obj: Json, pod: Json) -> Json | None:
+        """See JobKind. They start with their template."""
         return None
 
     def restore_patch(self, obj: Json) -> Json | None:

@@ -61,7 +61,8 @@ class JobKind(Protocol):
     its own place in a topology. One that is `bundled` stands for several pods (`pod_groups`). One
     that `deletes` cannot be held back again: it is stopped by deleting it; where it only
     `deletes_copies`, what people have created on a worker is not. Of one that is `remade` the
-    operator makes anew what it is made of while it is being deleted.
+    operator makes anew what it is made of while it is being deleted. Of one that
+    `lets_go` the agent lets each pod of a copy go, as `pod_patch` says.
     """
 
     @property
@@ -86,6 +87,8 @@ class JobKind(Protocol):
     def deletes_copies(self) -> bool: ...
     @property
     def remade(self) -> bool: ...
+    @property
+    def lets_go(self) -> bool: ...
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """Its pods as its spec is now."""
@@ -209,6 +212,11 @@ class JobKind(Protocol):
     def late_patch(self, obj: Json, flavors: Iterable[ResourceFlavor]) -> Json | None:
         """The merge patch that lets those of its pods go that came after its start, in the place of
         others; None if there are none.
+        """
+
+    def pod_patch(self, obj: Json, pod: Json) -> Json | None:
+        """The merge patch that lets a pod of a started copy go where it was admitted; None if it is
+        not to go, or does not wait.
         """
 
     def restore_patch(self, obj: Json) -> Json | None:

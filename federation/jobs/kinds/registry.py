@@ -19,6 +19,7 @@ from federation.jobs.kinds.scaled import Scaled
 from federation.jobs.kinds.spark import SparkApplication
 from federation.jobs.kinds.trainjob import TrainJob
 from federation.jobs.kinds.unheeding import Unheeding
+from federation.jobs.kinds.volcano import VolcanoJob
 
 MODULES: Final[Mapping[str, type[GenericKind]]] = {
     "": GenericKind,
@@ -33,6 +34,7 @@ MODULES: Final[Mapping[str, type[GenericKind]]] = {
     "spark": SparkApplication,
     "trainjob": TrainJob,
     "unheeding": Unheeding,
+    "volcano": VolcanoJob,
 }
 
 

@@ -1,4 +1,5 @@
-"""Kinds that nothing holds back: their copies are created with no pods, and scaled up to start.
+"""Kinds that nothing holds back: their copies are created with no pods, and scaled up to start, but
+Volcano's Job (`volcano`).
 
 What they had is noted on the copy. Their templates may not be changed everywhere, and to scale one
 down again tells nobody that its pods are gone: stopping is deleting the copy. Objects that people
@@ -48,13 +49,11 @@ class Scaled(GenericKind):
         return self.with_templates(body, {r.name: _ungated(r.template) for r in self.roles(body)})
 
     def _written(self, body: Json) -> Json:
-        """With the numbers that are left out: defaults would give it pods, or undo its gang."""
+        """With the numbers that are left out: defaults would give it pods."""
         for path in self.row.scale:
             for at, holder in places(body, path[:-1]):
-                if path != self.row.gang and first(holder, path[-1:]) is None:
+                if first(holder, path[-1:]) is None:
                     body = put(body, (*at, path[-1]), 1)
-        if self.row.gang and number(body, self.row.gang, 0) == 0:
-            body = put(body, self.row.gang, sum(role.count for role in self.roles(body)))
         return body
 
     def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
@@ -72,7 +71,7 @@ class Scaled(GenericKind):
         return all(value == 0 for _, value in self._fields(obj))
 
     def _management_problem(self, obj: Json) -> str:
-        if not self.row.gated or all(map(_gated, (r.template for r in self.roles(obj)))):
+        if all(waits(r.template) for r in self.roles(obj)):
             return ""
         return (
             f"its pod template has no scheduling gate {Gate.ADMISSION}, so this cluster's own"
@@ -108,12 +107,16 @@ class Scaled(GenericKind):
         return not self.suspended(obj) and told >= wanted
 
     def local_job(self, obj: Json, defaults: PodDefaults | None = None) -> LocalJob:
-        """See JobKind. Where another controller writes the status, it is none of ours."""
-        return super().local_job({**obj, "status": {}} if self.row.gated else obj, defaults)
+        """See JobKind."""
+        return super().local_job(self._shown(obj), defaults)
+
+    def _shown(self, obj: Json) -> Json:
+        """What its controller on the management cluster says is none of ours."""
+        return {**obj, "status": {}}
 
     def is_behind(self, local: LocalJob, remote: RemoteJob) -> bool:
         """See JobKind."""
-        return not self.row.gated and super().is_behind(local, remote)
+        return False
 
 
 def _noted(obj: Mapping[str, Any]) -> list[tuple[Place, int]]:
@@ -138,9 +141,19 @@ def _fits(obj: Mapping[str, Any], place: Place, value: Any) -> bool:
     return type(at) is int and type(value) is int
 
 
-def _gated(template: Json) -> bool:
-    gates = template["spec"].get("schedulingGates") or ()
+def waits(pod: Json) -> bool:
+    """Whether a pod, or all of a template, is held by the gate."""
+    gates = pod["spec"].get("schedulingGates") or ()
     return any(gate.get("name") == Gate.ADMISSION for gate in gates)
+
+
+def gated(template: Json) -> Json:
+    """A pod template with the gate that holds its pods."""
+    spec = template["spec"]
+    if waits(template):
+        return template
+    gates = [*(spec.get("schedulingGates") or ()), {"name": Gate.ADMISSION.value}]
+    return {**template, "spec": {**spec, "schedulingGates": gates}}
 
 
 def _ungated(template: Json) -> Json:
