@@ -89,23 +89,29 @@ def manifests(controller: Controller) -> Path:
 
 
 def _manifests(rig: Rig, cluster: str, controller: Controller) -> list[Json]:
-    """What its installation consists of, as kustomize puts it together, or one file has it."""
-    parts = [manifests(controller) / part for part in controller.parts]
+    """What its installation consists of, as kustomize puts it together."""
+    files = [manifests(controller) / part for part in controller.parts if part.endswith(".yaml")]
+    if controller.chart:
+        files.append(Path(__file__).parent / controller.chart)
+    made = [one for file in files for one in yaml.load_all(file.read_bytes(), _LOADER) if one]
+    made += _put_together(rig, cluster, controller)
     own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": controller.namespace}}
+    names = {"Namespace": {controller.namespace}, "CustomResourceDefinition": controller.without}
+    left_out = [one["metadata"]["name"] in names.get(one["kind"], ()) for one in made]
+    return [own, *(one for one, out in zip(made, left_out, strict=True) if not out)]
+
+
+def _put_together(rig: Rig, cluster: str, controller: Controller) -> list[Json]:
+    parts = [manifests(controller) / p for p in controller.parts if not p.endswith(".yaml")]
     if not parts:
-        return [own]
+        return []
     folder = parts[0]
     if len(parts) > 1:
         folder = rig.data_dir(f"{controller.name}-manifests")
         paths = [os.path.relpath(part, folder) for part in parts]
         content = {"namespace": controller.namespace, "resources": paths}
         (folder / "kustomization.yaml").write_text(yaml_text.dump(content))
-    plain = folder.is_file()
-    text = folder.read_text() if plain else rig.kubectl(cluster, "kustomize", str(folder))
-    made = list(filter(None, yaml.load_all(text, _LOADER)))
-    names = {"Namespace": {controller.namespace}, "CustomResourceDefinition": controller.without}
-    left_out = [one["metadata"]["name"] in names.get(one["kind"], ()) for one in made]
-    return [own, *(one for one, out in zip(made, left_out, strict=True) if not out)]
+    return list(yaml.load_all(rig.kubectl(cluster, "kustomize", str(folder)), _LOADER))
 
 
 def _served(rig: Rig, cluster: str, crds: list[Json]) -> None:

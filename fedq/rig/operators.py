@@ -14,6 +14,7 @@ from fedq.rig.tools import KUEUE as KUEUE_GROUP
 from fedq.rig.tools import LWS as LWS_GROUP
 from fedq.rig.tools import MPI as MPI_GROUP
 from fedq.rig.tools import OLDER_KUEUE as OLDER_KUEUE_GROUP
+from fedq.rig.tools import SPARK as SPARK_GROUP
 from fedq.rig.tools import TRAINER as TRAINER_GROUP
 from fedq.rig.tools import TRAINING as TRAINING_GROUP
 from fedq.rig.tools import VOLCANO as VOLCANO_GROUP
@@ -50,8 +51,9 @@ class Controller:
         group: what it is built with.
         program: the one of the group that it is; '' if there is no other.
         module: Go module that has its manifests, in the folder `manifests`.
-        parts: within that, what kustomize puts together, or a file with all. Several get the
+        parts: within that, what kustomize puts together, or files as they are. Several get the
             namespace of `account`; none, if what another one brings is enough.
+        chart: a file here with what else it consists of, where only a chart of its module has it.
         account: NAMESPACE:NAME of its ServiceAccount.
         start: what its program is started with.
         health: whether it says on a page that it is ready.
@@ -67,6 +69,7 @@ class Controller:
     start: Callable[[Seat], Started]
     manifests: str = "config"
     parts: tuple[str, ...] = ("default",)
+    chart: str = ""
     health: bool = True
     without: frozenset[str] = frozenset()
     needs: tuple[str, ...] = ()
@@ -156,7 +159,7 @@ def _kuberay(seat: Seat) -> Started:
     return Started([health, "--metrics-addr=0", "--enable-leader-election=false"])
 
 
-def _training(seat: Seat) -> Started:
+def _told_all(seat: Seat) -> Started:
     ports = [f"--health-port={seat.health}", f"--webhook-port={seat.webhook}"]
     return Started([f"--host={seat.host}", *ports, f"--cert-dir={seat.folder}"])
 
@@ -212,7 +215,7 @@ TRAINING = Controller(
     TRAINING_GROUP,
     "github.com/kubeflow/training-operator",
     "kubeflow:training-operator",
-    _training,
+    _told_all,
     "manifests",
     ("overlays/standalone",),
     without=frozenset({"mpijobs.kubeflow.org"}),
@@ -255,7 +258,16 @@ VOLCANO = tuple(
     )
 )
 """The first one brings the manifests of all."""
-CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, *VOLCANO)
+SPARK = Controller(
+    SPARK_GROUP,
+    "github.com/kubeflow/spark-operator/v2",
+    "spark-operator:spark-operator-controller",
+    _told_all,
+    parts=("crd/bases/sparkoperator.k8s.io_sparkapplications.yaml",),
+    chart="spark-operator.yaml",
+)
+"""Runs `$SPARK_HOME/bin/spark-submit`, which is not part of it."""
+CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, SPARK, *VOLCANO)
 
 
 def _kueue_of(group: Group) -> Controller:

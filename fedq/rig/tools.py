@@ -101,6 +101,12 @@ TRAINER = Group(
     "2.2.0",
     {"trainer": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"},
 )
+SPARK = Group(
+    "spark-operator",
+    "2.5.0",
+    {"spark-operator": "github.com/kubeflow/spark-operator/v2/fedq"},
+    pins=_OPERATORS,
+)
 """More of them, of the versions and with the libraries that Kueue is built with, as far as they
 compile with these."""
 VOLCANO = Group(
@@ -112,7 +118,7 @@ VOLCANO = Group(
     },
 )
 """With the libraries of Kubernetes that it was released with: its scheduler is made of theirs."""
-_KINDS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, VOLCANO)
+_KINDS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, SPARK, VOLCANO)
 GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, OLDER_KUEUE, *_KINDS)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""

@@ -80,11 +80,18 @@ class Place:
 
 
 @asynccontextmanager
-async def places(stack: Stack, name: str) -> AsyncIterator[Place]:
-    """A new team, with clients for both clusters."""
+async def places(
+    stack: Stack, name: str, more: Mapping[str, str] | None = None
+) -> AsyncIterator[Place]:
+    """A new team, with clients for both clusters, and with quota for more than cores."""
     for cluster in stack.rig.clusters:
         objects = queue_objects(name, 8)
         queue = next(one for one in objects if one["kind"] == "ClusterQueue")
+        for resource, amount in (more or {}).items():
+            group = queue["spec"]["resourceGroups"][0]
+            group["coveredResources"].append(resource)
+            quota = {"name": resource, "nominalQuota": amount}
+            group["flavors"][0]["resources"].append(quota)
         queue["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
         stack.apply(cluster, objects)
     async with AsyncExitStack() as opened:

@@ -187,7 +187,8 @@ ROWS: Final[tuple[Row, ...]] = (
         (),
         managed_by=(),
         complete=(Sign(field=_SPARK, values=("COMPLETED",)),),
-        failed=(Sign(field=_SPARK, values=("FAILED", "SUBMISSION_FAILED"), message=_SPARK_ERROR),),
+        # A submission that failed is tried again, or FAILED follows.
+        failed=(Sign(field=_SPARK, values=("FAILED",), message=_SPARK_ERROR),),
         stopped=(Sign(field=_SPARK, values=("SUSPENDED",)),),
         priority=(
             ("spec", "batchSchedulerOptions", "priorityClassName"),
@@ -196,7 +197,7 @@ ROWS: Final[tuple[Row, ...]] = (
         ),
         dropped=(("spec", "timeToLiveSeconds"),),
         module="spark",
-        note="cluster mode",
+        note="cluster mode; shows its status on the management cluster when it has ended",
     ),
 )
 """All kinds that have a field to suspend them, but batch/v1 Job."""

@@ -1,64 +1,72 @@
-"""SparkApplication: a driver and executors, described by fields of their own, no pod templates.
+"""SparkApplication: a driver and executors, described by fields of their own beside pod templates.
 
-Amounts are those that Spark on Kubernetes asks of the cluster: memory with its overhead.
+The operator's webhook writes what the fields say over what the templates say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
-from fractions import Fraction
 from typing import Any
 
-from federation.api.kinds.paths import first, mapping, number, put
-from federation.core.quantity import exact_quantity
+from federation.api.kinds.paths import EACH, first, mapping, places, put
+from federation.api.names import Mirror
 from federation.jobs.containers import PodDefaults
-from federation.jobs.kinds.generic import GenericKind
 from federation.jobs.kinds.kind import PodRole
 from federation.jobs.kinds.parts import NO_TEMPLATE
 from federation.jobs.kinds.shape import shaped
+from federation.jobs.kinds.spark_pods import (
+    ROLES,
+    Properties,
+    dynamic,
+    executors,
+    problem,
+    properties,
+    requests,
+)
+from federation.jobs.kinds.unheeding import Unheeding
 
 Json = dict[str, Any]
 
-LEAST_OVERHEAD_MIB = 384
-_MOST_DIGITS = 19
-"""Of an amount: beyond it none fits 64 bits."""
-_BESIDE_THE_JVM = ("Python", "R")
-"""Types of applications whose memory outside of the JVM is more."""
 _FIELDS = (
-    ("metadata", "labels", "labels"),
-    ("metadata", "annotations", "annotations"),
-    ("spec", "nodeSelector", "nodeSelector"),
-    ("spec", "tolerations", "tolerations"),
+    ("metadata", "labels"),
+    ("metadata", "annotations"),
+    ("spec", "nodeSelector"),
+    ("spec", "tolerations"),
 )
-_MIB = {"": Fraction(1, 1 << 20), "b": Fraction(1, 1 << 20), "k": Fraction(1, 1024)}
-_MIB |= {"m": Fraction(1), "g": Fraction(1024), "t": Fraction(1 << 20)}
+_READ = ("affinity", "terminationGracePeriodSeconds")
+"""Fields that say the same of pods, and that no start changes."""
+_STATE = ("status", "applicationState", "state")
+_MOST_TRACKED = 1000
+"""Of so many executors the operator tells by default."""
 
 
-class SparkApplication(GenericKind):
+class SparkApplication(Unheeding):
     """See JobKind."""
 
     def roles(self, obj: Json) -> tuple[PodRole, ...]:
         """See JobKind."""
         spec = mapping(obj, ("spec",))
-        executors = number(spec, ("executor", "instances"), 1)
-        most = number(spec, ("dynamicAllocation", "maxExecutors"), 0)
-        if first(spec, ("dynamicAllocation", "enabled")) and most:
-            executors = most
-        found = (
-            PodRole(name, count, _template(mapping(spec, (name,)), name, spec))
-            for name, count in (("driver", 1), ("executor", executors))
-            if mapping(spec, (name,))
-        )
+        if not any(isinstance(spec.get(name), dict) for name in ROLES):
+            return ()
+        given = properties(spec)
+        counts = {"driver": 1, "executor": executors(given)}
+        found = (PodRole(name, counts[name], _template(spec, name, given)) for name in ROLES)
         return tuple(role for role in found if shaped(role.template))
 
     def with_templates(self, obj: Json, templates: Mapping[str, Json]) -> Json:
-        """See JobKind."""
+        """See JobKind. The operator takes a node selector for all pods, or for each role, not both:
+        what is said for all is said for each then.
+        """
+        obj = _apart(obj)
         for name, wanted in templates.items():
-            for part, field, own in _FIELDS:
-                value = (wanted.get(part) or {}).get(field)
-                if value != first(obj, ("spec", name, own)):
-                    obj = put(obj, ("spec", name, own), value)
+            base = mapping(obj, ("spec", name, "template"))
+            for part, field in _FIELDS:
+                own = first(obj, ("spec", name, field))
+                value = _beside(
+                    (base.get(part) or {}).get(field), (wanted.get(part) or {}).get(field), own
+                )
+                if value != own:
+                    obj = put(obj, ("spec", name, field), value)
             env = wanted["spec"]["containers"][0].get("env")
             if env is not None:
                 obj = put(obj, ("spec", name, "env"), env)
@@ -71,64 +79,113 @@ class SparkApplication(GenericKind):
             return (
                 "spec.mode has to be cluster: in other modes the driver runs outside of the queue"
             )
-        scales = mapping(spec, ("dynamicAllocation",))
-        if scales.get("enabled") and number(scales, ("maxExecutors",), 0) < 1:
-            return (
-                "spec.dynamicAllocation is enabled without maxExecutors, so Spark would add"
-                " executors that no quota was found for: set it"
-            )
-        for name in ("driver", "executor"):
-            role = mapping(spec, (name,))
-            if role and not shaped(_template(role, name, spec)):
+        given = properties(spec)
+        for name in ROLES:
+            if not shaped(_template(spec, name, given)):
                 return f"spec.{name} {NO_TEMPLATE}"
-            for field in ("memory", "memoryOverhead"):
-                if role.get(field) is not None and _mib(str(role[field])) is None:
-                    return (
-                        f"spec.{name}.{field} is {role[field]!r}: it takes an amount as 512m or 4g"
-                    )
-        if factor := spec.get("memoryOverheadFactor"):
-            try:
-                exact_quantity(str(factor))
-            except ValueError as error:
-                return f"spec.memoryOverheadFactor: {error}"
-        return super().problem(obj, defaults)
+        return problem(given) or super().problem(obj, defaults)
+
+    def _busy(self, obj: Json) -> bool:
+        """See GenericKind. Of one that was started the operator may run spark-submit, for seconds,
+        before it says anything.
+        """
+        return super()._busy(obj) or self._submitted(obj)
+
+    def _lingers(self, obj: Json) -> bool:
+        return super()._lingers(obj) or self._submitted(obj)
+
+    def _submitted(self, obj: Json) -> bool:
+        noted = Mirror.ADMISSION.value in (obj["metadata"].get("annotations") or {})
+        return noted and not mapping(obj, ("status",))
+
+    def ready(self, obj: Json) -> bool:
+        """See GenericKind. Its driver runs, and as many executors run or have ended as it asks for,
+        as for Kueue 0.19; those that Spark asks for by itself come as it needs them.
+        """
+        if self.finished(obj):
+            return True
+        given = properties(mapping(obj, ("spec",)))
+        wanted = 0 if dynamic(given) else min(executors(given), _MOST_TRACKED)
+        told = (state for _, state in places(obj, ("status", "executorState", EACH)))
+        there = sum(state in ("RUNNING", "COMPLETED") for state in told)
+        return first(obj, _STATE) == "RUNNING" and there >= wanted
 
 
-def _template(role: Json, name: str, spec: Json) -> Json:
-    container: Json = {"name": name, "resources": {"requests": _requests(role, spec)}}
-    if "env" in role:
-        container["env"] = role["env"]
-    beside = role.get("sidecars") or []
-    containers = [container, *beside] if isinstance(beside, list) else beside
-    template: Json = {"spec": {"containers": containers}}
-    if role.get("initContainers"):
-        template["spec"]["initContainers"] = role["initContainers"]
-    for part, field, own in _FIELDS:
-        if own in role:
-            template = put(template, (part, field), role[own])
+def _apart(obj: Json) -> Json:
+    """With a node selector for each role instead of one for all."""
+    for_all = mapping(obj, ("spec", "nodeSelector"))
+    if not for_all:
+        return obj
+    for name in ROLES:
+        own = mapping(obj, ("spec", name, "nodeSelector"))
+        obj = put(obj, ("spec", name, "nodeSelector"), {**for_all, **own})
+    apart: Json = put(obj, ("spec", "nodeSelector"), None)
+    return apart
+
+
+def _beside(base: Any, wanted: Any, own: Any) -> Any:
+    """What a field has to say beside its pod template, so that both say what is wanted."""
+    if not base or not wanted:
+        return wanted if not base else own or None
+    if isinstance(wanted, dict):
+        kept = {k: v for k, v in wanted.items() if base.get(k) != v or k in (own or {})}
+        return kept or (None if own else own)
+    return [item for item in wanted if item not in base or item in (own or ())] or None
+
+
+def _template(spec: Json, name: str, given: Properties) -> Json:
+    """The pods of a role as Spark and the operator make them; {} if that cannot be said."""
+    role = mapping(spec, (name,))
+    base = role["template"] if role.get("template") is not None else {"spec": {}}
+    if not shaped(base):
+        return {}
+    pods = dict(base["spec"])
+    own, others = _sparks(pods.get("containers") or [], name)
+    own = {
+        **{field: value for field, value in own.items() if field != "env"},
+        **({"env": role["env"]} if "env" in role else {}),
+        "name": name,
+        "resources": _resources(own, role, requests(name, spec, given)),
+    }
+    pods["containers"] = _both([own, *others], role.get("sidecars"))
+    for field, more in (
+        ("initContainers", role.get("initContainers")),
+        ("nodeSelector", spec.get("nodeSelector")),
+        *((field, role.get(field)) for _, field in _FIELDS[2:]),
+    ):
+        if more is not None:
+            pods[field] = _both(pods.get(field), more)
+    pods |= {field: role[field] for field in _READ if role.get(field) is not None}
+    template = {**base, "spec": pods}
+    for part, field in _FIELDS[:2]:
+        if role.get(field) is not None:
+            template = put(template, (part, field), _both(first(base, (part, field)), role[field]))
     return template
 
 
-def _requests(role: Json, spec: Json) -> Json:
-    requests = {"cpu": str(role.get("coreRequest") or role.get("cores") or 1)}
-    memory = _mib(str(role.get("memory") or "1g")) or Fraction(0)
-    said = _mib(str(role.get("memoryOverhead") or "0"))
-    factor = spec.get("memoryOverheadFactor")
-    share = Fraction(4, 10) if spec.get("type") in _BESIDE_THE_JVM else Fraction(1, 10)
-    with suppress(ValueError):  # told in `problem`
-        share = exact_quantity(str(factor)) if factor else share
-    overhead = said or max(memory * share, Fraction(LEAST_OVERHEAD_MIB))
-    requests["memory"] = f"{int(memory + overhead)}Mi"
-    if gpu := mapping(role, ("gpu",)):
-        requests[str(gpu.get("name", ""))] = str(gpu.get("quantity", 1))
-    return requests
+def _both(known: Any, more: Any) -> Any:
+    """What a template has, with what is said beside it."""
+    if not known or more is None:
+        return known if more is None else more
+    if isinstance(known, dict) and isinstance(more, dict):
+        return {**known, **more}
+    if isinstance(known, list) and isinstance(more, list):
+        return [*known, *(item for item in more if item not in known)]
+    return more
 
 
-def _mib(text: str) -> Fraction | None:
-    """An amount of memory as Spark writes it, in MiB; None if it is none."""
-    digits = text.strip().lower().removesuffix("ib").removesuffix("b")
-    unit = digits[-1:] if digits[-1:].isalpha() else ""
-    number_ = digits.removesuffix(unit)
-    if unit not in _MIB or not number_.isdecimal() or len(number_) > _MOST_DIGITS:
-        return None
-    return int(number_) * _MIB[unit]
+def _sparks(containers: list[Json], name: str) -> tuple[Json, list[Json]]:
+    """The container of a template that Spark takes for its own, and the others."""
+    named = [one for one in containers if one.get("name") == f"spark-kubernetes-{name}"]
+    own: Json = next(iter(named or containers), {})
+    return own, [one for one in containers if one is not own]
+
+
+def _resources(container: Json, role: Json, asked: Json) -> Json:
+    """What a template asks for, but for what Spark and the operator write over it."""
+    found = container.get("resources") or {}
+    gpu, counted = mapping(role, ("gpu",)), dict(asked)
+    if gpu.get("name"):  # the operator passes over one without a name
+        counted[str(gpu["name"])] = str(gpu.get("quantity", 1))
+    limits = {k: v for k, v in (found.get("limits") or {}).items() if k not in counted}
+    return {**found, "requests": {**(found.get("requests") or {}), **counted}, "limits": limits}

@@ -2,6 +2,8 @@ module fedq.io/rig/operators
 
 go 1.26.0
 
+tool github.com/kubeflow/spark-operator/v2/fedq
+
 tool github.com/ray-project/kuberay/ray-operator
 
 require (
@@ -45,6 +47,8 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/kubeflow/spark-operator/v2 v2.5.0 // indirect
+	github.com/kubeflow/spark-operator/v2/fedq v0.0.0 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
@@ -69,6 +73,7 @@ require (
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
 	golang.org/x/crypto v0.48.0 // indirect
+	golang.org/x/mod v0.33.0 // indirect
 	golang.org/x/net v0.51.0 // indirect
 	golang.org/x/oauth2 v0.35.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
@@ -100,3 +105,5 @@ require (
 
 // The MPI operator asks for 0.23 for tests of its own; the other two do not compile with it.
 replace sigs.k8s.io/controller-runtime => sigs.k8s.io/controller-runtime v0.22.4
+
+replace github.com/kubeflow/spark-operator/v2/fedq => ./spark

@@ -146,6 +146,10 @@ STATUSES: dict[str, dict[str, Json]] = {
         "Failed": {"phase": "Failed"}, "stopped": {"phase": "Suspended"},
     },
     "SparkApplication": {
+        "ready": {
+            "applicationState": {"state": "RUNNING"},
+            "executorState": {"e-1": "RUNNING", "e-2": "COMPLETED", "e-3": "RUNNING"},
+        },
         "Complete": {"applicationState": {"state": "COMPLETED"}},
         "Failed": {"applicationState": {"state": "FAILED", "errorMessage": "oh"}},
         "stopped": {"applicationState": {"state": "SUSPENDED"}},

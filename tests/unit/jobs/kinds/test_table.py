@@ -286,7 +286,7 @@ def test_a_train_job_is_placed_before_it_is_started() -> None:
     assert kind.start_writes({**patch, "spec": {"suspend": False}})[0]["spec"] == {"suspend": False}
 
 
-@pytest.mark.parametrize("name", ["JAXJob", "MXJob", "TrainJob"])
+@pytest.mark.parametrize("name", ["JAXJob", "MXJob", "SparkApplication", "TrainJob"])
 def test_what_heeds_no_manager_keeps_the_status_of_its_operator(name: str) -> None:
     """Until it has ended: two that write one status would never agree."""
     row = next(row for row in ROWS if row.kind == name)

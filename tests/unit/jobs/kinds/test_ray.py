@@ -1,4 +1,4 @@
-"""What Ray and Spark would start beside the pods that are written down."""
+"""What Ray would start beside the pods that are written down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from federation.jobs.kinds.registry import KINDS
 from tests.unit.jobs.kinds.samples import sample, template
 
 Json = dict[str, Any]
-MIB = 1 << 20
 
 
 def ray(kind: str, **fields: Any) -> tuple[Any, Json]:
@@ -80,48 +79,3 @@ def test_a_submitter_beside_rays_head_is_charged(own: Json, cpu: int) -> None:
     obj["spec"] |= {"submissionMode": "SidecarMode", **more}
     asked = [(p.name, p.requests["cpu"]) for p in found.pod_sets(obj)]
     assert asked == [("head", cpu), ("small", 1000), ("slices", 4000)]
-
-
-SPARK: Any = KINDS["SparkApplication.v1beta2.sparkoperator.k8s.io"]
-
-
-def spark(**fields: Any) -> Json:
-    obj = sample(SPARK.row)
-    return {**obj, "spec": {**obj["spec"], **fields}}
-
-
-def test_executors_without_end_would_pass_the_quota_by() -> None:
-    assert "maxExecutors" in SPARK.problem(spark(dynamicAllocation={"enabled": True}))
-    limited = spark(dynamicAllocation={"enabled": True, "maxExecutors": 7})
-    assert SPARK.problem(limited) == ""
-    assert [p.count for p in SPARK.pod_sets(limited)] == [1, 7]
-    off = spark(dynamicAllocation={"enabled": False})
-    assert SPARK.problem(off) == ""
-
-
-@pytest.mark.parametrize(("type_", "mib"), [("Scala", 11264), ("Python", 14336), ("R", 14336)])
-def test_memory_beside_the_jvm(type_: str, mib: int) -> None:
-    """A tenth of the memory, and four tenths where not all runs in the JVM."""
-    executor = {"instances": 1, "memory": "10g"}
-    found = SPARK.pod_sets(spark(type=type_, executor=executor))[1]
-    assert found.requests["memory"] == mib * MIB
-
-
-def test_containers_beside_sparks_own_are_counted() -> None:
-    beside = template("3")["spec"]["containers"]
-    driver = {"cores": 1, "memory": "1g", "sidecars": beside}
-    assert SPARK.pod_sets(spark(driver=driver))[0].requests["cpu"] == 4000
-    before = {"cores": 1, "memory": "1g", "initContainers": beside}
-    assert SPARK.pod_sets(spark(driver=before))[0].requests["cpu"] == 3000
-    assert "spec.driver cannot be read" in SPARK.problem(spark(driver={"sidecars": "x"}))
-
-
-def test_the_priority_of_a_spark_application() -> None:
-    """The batch scheduler's, else the driver's, else the executors'."""
-    obj = spark()
-    assert SPARK.pod_class(obj) == ""
-    obj["spec"]["executor"]["priorityClassName"] = "low"
-    assert SPARK.pod_class(obj) == "low"
-    obj["spec"]["driver"]["priorityClassName"] = "high"
-    assert SPARK.pod_class(obj) == "high"
-    assert SPARK.pod_class(spark(batchSchedulerOptions={"priorityClassName": "own"})) == "own"

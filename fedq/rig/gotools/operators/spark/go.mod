@@ -1,0 +1,3 @@
+module github.com/kubeflow/spark-operator/v2/fedq
+
+go 1.26.0
