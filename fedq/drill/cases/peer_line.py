@@ -20,8 +20,8 @@ PATIENCE_S = 240.0
 @dataclass(frozen=True, slots=True)
 class Line:
     """`peer` is what was measured there. `run` does the same here, states what is expected, and
-    returns what came of it, in words and numbers. `slower` says why it takes longer here, where it
-    does as designed.
+    returns what came of it, in words and numbers. `slower` says of which part that may take longer
+    here, as designed, and why.
     """
 
     number: str
@@ -45,8 +45,9 @@ async def compare(ground: Ground, line: Line) -> None:
     own = findings[before:]
     findings[before:] = [replace(one, what=f"{line.number} {one.what}") for one in own]
     better = all(one.held for one in own)
-    word = f"slower than the peer, {line.slower}" if line.slower else "better than the peer"
-    word = word if better else "NOT better than the peer"
+    word = "better than the peer" if better else "NOT better than the peer"
+    if line.slower:
+        word = f"{word}, and slower in one part ({line.slower})"
     ground.expect.remark(f"{line.number} {word}: {found} (MultiKueue: {line.peer})")
 
 
