@@ -16,8 +16,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from federation.edge.files import write_atomic
-from fedq.drill.faults.processes import kill
+from fedq.drill.faults.processes import marks, strike
 from fedq.rig.errors import RigError
+from fedq.rig.process import start_time
 from fedq.rig.rig import Rig
 
 PLACES = (
@@ -25,6 +26,11 @@ PLACES = (
     "/usr/lib/faketime/libfaketimeMT.so.1",
     "/usr/local/lib/faketime/libfaketimeMT.so.1",
 )
+
+SHARED = ("/dev/shm/faketime_shm_*", "/dev/shm/sem.faketime_sem_*")
+"""Files that the library leaves behind of a process that is killed, called by its pid: the next one
+with that pid could not start with it.
+"""
 
 
 def library() -> str:
@@ -59,7 +65,7 @@ class WallClock:
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "FAKETIME_DONT_RESET": "1",
-            "FAKETIME_DISABLE_SHM": "1",  # it would stay behind what is killed
+            "FAKETIME_DISABLE_SHM": "1",  # later than 0.9.10; see SHARED
             "NO_FAKE_STAT": "1",
         }
 
@@ -79,13 +85,23 @@ async def settable(rig: Rig, *names: str) -> AsyncIterator[dict[str, WallClock]]
     changed = {name: {**before[name], **clock.environment} for name, clock in clocks.items()}
     try:
         for name, env in changed.items():
-            await _start_anew(rig, name, env)
+            await asyncio.to_thread(_start_anew, rig, name, env)
         yield clocks
     finally:
         for name, env in before.items():
-            await _start_anew(rig, name, env)
+            await asyncio.to_thread(_start_anew, rig, name, env)
+        await asyncio.to_thread(_sweep)
 
 
-async def _start_anew(rig: Rig, name: str, env: dict[str, str]) -> None:
-    await kill(rig, name)
-    await asyncio.to_thread(rig.restart, name, env)
+def _start_anew(rig: Rig, name: str, env: dict[str, str]) -> None:
+    for pid in marks(rig, name):
+        strike(pid)
+    rig.restart(name, env)
+
+
+def _sweep() -> None:
+    """Remove what the library left behind of processes that are gone."""
+    for file in map(Path, (path for pattern in SHARED for path in glob.glob(pattern))):
+        pid = file.name.rpartition("_")[2]
+        if pid.isdecimal() and start_time(int(pid)) is None:
+            file.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import signal
 import sys
@@ -51,6 +52,11 @@ def told(process: Process, count: int) -> Told:
     return Told(*json.loads(lines()[-1]))
 
 
+def left_by(pid: int) -> list[str]:
+    """Files of the library for a process."""
+    return [file for each in clocks.SHARED for file in glob.glob(each.replace("*", str(pid)))]
+
+
 @pytest.fixture
 def watch(bare: Rig) -> Process:
     """A process that tells its clocks."""
@@ -85,6 +91,7 @@ async def test_a_wall_clock_jumps_while_its_process_runs(bare: Rig, watch: Proce
     assert last.pid != first.pid
     assert abs(last.wall - time.time()) < 10
     assert "LD_PRELOAD" not in after.env
+    assert not left_by(first.pid)
 
 
 async def test_it_takes_the_library(
