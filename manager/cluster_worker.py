@@ -31,14 +31,14 @@ from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kind_informers import NOTHING, KindInformers
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import parse_untrusted
-from federation.edge.resources import JOBS, NAMESPACES, PODS, WORKER_REPORTS, Json
+from federation.edge.resources import JOBS, PODS, WORKER_REPORTS, Json
 from federation.jobs.kinds.kind import JobKind
 from federation.jobs.kinds.registry import BATCH_ONLY, known
 from manager.attempts import FIRST_PAUSE_S, Attempts
 from manager.copy_writes import CopyWrites, local_uid
 from manager.leash import Leash
 from manager.lingering import Lingering
-from manager.origin import IDENTITY_NAMESPACE
+from manager.physical import PhysicalCluster
 from manager.plain_copies import PlainCopies, PlainQueues, plain_informers
 from manager.plain_writes import PlainWrites
 from manager.pod_watch import SELECT, Attempt, PodWatch
@@ -64,12 +64,6 @@ POLL_S = 5.0
 NEWS_APART_S = 0.1
 """Least time between two batches of news: under load it makes batches, idle it costs nothing."""
 _IN_FLIGHT = 32
-_ITSELF = (
-    "the kubeconfig of {} leads to the management cluster itself (the UID of its namespace"
-    f" {IDENTITY_NAMESPACE} is the same): a copy there would have the name of its Job. Delete this"
-    " MultiKueueCluster, or correct its kubeconfig. To run Jobs on the management cluster start an"
-    " agent beside the manager, for ClusterQueues without a MultiKueue check (docs/local-queues.md)"
-)
 
 
 class ClusterWorker:
@@ -102,13 +96,7 @@ class ClusterWorker:
         self._told: dict[str, RemoteJob] = {}
         self._limit = asyncio.Semaphore(_IN_FLIGHT)
         self._polling = asyncio.Lock()
-        self._identity = ""
-        self._wanted = spec.identity
-        """The physical cluster that this has to be: as asked for, or the first that was seen."""
-        unknown = "it is not known yet which physical cluster this is"
-        self._other = unknown if spec.identity else ""
-        """Why nothing is done or told of what is there; '' if it is."""
-        self._other_reason = ActiveReason.OTHER_CLUSTER
+        self._physical = PhysicalCluster(spec, self._news.set, self._set_health)
         self._plain = PlainCopies(spec.name, self.tell, self.tell_all) if spec.plain else None
 
     async def run(self) -> None:
@@ -146,7 +134,7 @@ class ClusterWorker:
         jobs = own if BATCH_JOB in self._kinds else NOTHING
         if self._plain is not None:
             queues = PlainQueues(self.spec.name, self.see_report)
-            return plain_informers(client, jobs, self._plain, queues, self._is_meant)
+            return plain_informers(client, jobs, self._plain, queues, self._physical.is_meant)
         on_copy = Calls(self._see_listed, self.see_copy, partial(self.see_copy, gone=True))
         on_report = Calls(self.see_reports, self.see_report, lambda report: None)
         return (
@@ -195,57 +183,19 @@ class ClusterWorker:
             self._leash.told(self._seq)
         self._sent = News(
             self.instance, os.getpid(), self._seq, self._health, copies, inventory, report,
-            requests, self._identity, self._pods.news(), others, self._served,
+            requests, self._physical.seen, self._pods.news(), others, self._served,
         )  # fmt: skip
         return self._sent
 
-    # Which physical cluster it is
-
-    async def identify(self, client: KubeClient) -> None:
-        """Look which physical cluster answers. The UID of kube-system is made with it and stays.
-        Raises ApiError if that cannot be told.
-        """
-        try:
-            found = await client.get(NAMESPACES, IDENTITY_NAMESPACE)
-            identity = str(found["metadata"]["uid"])
-        except (NotFound, Forbidden) as error:
-            if self._wanted:
-                self._be_other(f"it cannot be told which physical cluster this is: {error}")
-            else:
-                self._other = ""
-            return
-        if identity == self.spec.management:
-            self._be_other(_ITSELF.format(self.spec.name), ActiveReason.MANAGEMENT_CLUSTER)
-            return
-        self._wanted = self._wanted or identity
-        if identity != self._identity:
-            self._identity = identity
-            self._news.set()
-        if identity == self._wanted:
-            self._other = ""
-        else:
-            self._be_other(
-                f"another physical cluster ({identity}) answers under the name {self.spec.name}"
-                f" than before ({self._wanted}): what is bound to that one is given up first"
-            )
-
-    def _be_other(self, why: str, reason: ActiveReason = ActiveReason.OTHER_CLUSTER) -> None:
-        self._other, self._other_reason = why, reason
-        self._set_health(Health(False, reason.value, why))
+    # What is seen
 
     async def _see_listed(self, items: Sequence[Json], version: str) -> None:
         """A full listing, whichever physical cluster it comes from: it is read first, so that a
         change between the two is found.
         """
         assert self._client is not None
-        if await self._is_meant(self._client):
+        if await self._physical.is_meant(self._client):
             self.see_copies(items, version)
-
-    async def _is_meant(self, client: KubeClient) -> bool:
-        await self.identify(client)
-        return not self._other
-
-    # What is seen
 
     def see_copies(self, items: Sequence[Json], version: str) -> None:
         """A full listing of the copies that are Jobs."""
@@ -268,7 +218,7 @@ class ClusterWorker:
 
         async def listed(items: Sequence[Json], version: str) -> None:
             assert self._client is not None
-            if await self._is_meant(self._client):
+            if await self._physical.is_meant(self._client):
                 self._others[kind.name] = self._listed(items, version, kind.name)
 
         return Calls(listed, self.see_copy, partial(self.see_copy, gone=True))
@@ -283,7 +233,7 @@ class ClusterWorker:
 
     def see_copy(self, job: Json, *, gone: bool = False) -> None:
         """One copy as it is now. What makes no difference to the manager is not passed on."""
-        if not self._other:
+        if self._physical.wrong is None:
             copy = self._copy(job, gone=gone)
             self.tell(self._gone(copy) if gone else copy)
 
@@ -303,7 +253,7 @@ class ClusterWorker:
         """The same, as the manager knows a copy."""
         uid = copy.remote.uid
         kind = self._kinds[copy.remote.kind]
-        if self._other or _same(self._told.get(uid), copy.remote, kind):
+        if self._physical.wrong or _same(self._told.get(uid), copy.remote, kind):
             return
         if copy.remote.gone:
             self._told.pop(uid, None)
@@ -339,7 +289,7 @@ class ClusterWorker:
         try:
             async with asyncio.timeout(PROBE_S):
                 await client.raw("GET", "/readyz")
-                await self.identify(client)
+                await self._physical.look(client)
         except TimeoutError:
             return Health(
                 False,
@@ -348,8 +298,8 @@ class ClusterWorker:
             )
         except ApiError as error:
             return Health(False, _reason(error), str(error))
-        if self._other:
-            return Health(False, self._other_reason.value, self._other)
+        if (wrong := self._physical.wrong) is not None:
+            return wrong
         return replace(self._reading(needed), answered=True)
 
     def _reading(self, needed: Sequence[Informer]) -> Health:
@@ -391,11 +341,8 @@ class ClusterWorker:
             return Outcome(Result.RETRY, ActiveReason.CONNECTING.value, text, reply=Reply.UNSENT)
         try:
             async with self._limit:
-                if self._other:
-                    return Outcome(
-                        Result.RETRY, self._other_reason.value, self._other,
-                        reply=Reply.UNSENT,
-                    )  # fmt: skip
+                if (wrong := self._physical.wrong) is not None:
+                    return Outcome(Result.RETRY, wrong.reason, wrong.message, reply=Reply.UNSENT)
                 outcome = await self._writes(self._client).run(command)
                 return self._unless_it_lingers(command, outcome)
         except (Forbidden, Invalid, WebhookFailed) as error:

@@ -388,12 +388,18 @@ class Clusters:
 
     def _fedq(self, name: str, obj: Json) -> dict[str, object]:
         verdict, link = self.watcher.verdict(name), self.links.get(name)
-        tier = (link.ledger.tier if link else "") or Tier.AGENT.value
+        tier = (link.ledger.tier if link else "") or _tier(obj)
         agent = self.watcher.heard(name) and not self.plain(name)
         shown = self._status.fedq(
             obj, verdict, tier if agent else Tier.NONE.value, self.watcher.brake
         )
         return {**shown, "order": self._confirmations.text(obj) or None}
+
+
+def _tier(obj: Json) -> str:
+    """What was shown of a cluster that has not reported yet."""
+    known = ((obj.get("status") or {}).get("fedq") or {}).get("tier")
+    return known if known in (Tier.GUARD.value, Tier.TOKEN.value) else Tier.AGENT.value
 
 
 async def _until_cancelled(link: ClusterLink) -> None:

@@ -30,6 +30,10 @@ RESERVED = frozenset({canary.NAME, election.LEASE_NAME})
 """Leases of the manager itself: no cluster can have such a name."""
 
 
+class StoreRestored(RuntimeError):
+    """The management cluster is as it was some time ago: what this manager remembers never was."""
+
+
 class Leases:
     """`watches` has what is remembered of each Lease. `on_change` hears of a Lease that changed.
     `blind` tells whether what is seen at the moment may be old.
@@ -42,6 +46,7 @@ class Leases:
         self.blind: Callable[[], bool] = lambda: False
         self._client, self._timings, self._clock = client, timings, clock
         self._objects: dict[str, Json] = {}
+        self._newest = 0
         calls = Calls(self._listed, self._seen, self._gone)
         # The canary is written four times in that time: a watch without it hangs, and must not make
         # clusters look silent.
@@ -50,6 +55,13 @@ class Leases:
         self.informer = Informer(client, LEASES, calls, select=select, timing=timing)
 
     def _listed(self, items: Sequence[Json], version: str) -> None:
+        if int(version) < self._newest:  # no list is older than what was seen before it
+            log.error(
+                "management.restored", version=int(version), before=self._newest,
+                hint="its store was restored from a backup: the manager starts anew from it",
+            )  # fmt: skip
+            raise StoreRestored(f"version {version} after {self._newest}")
+        self._newest = int(version)
         present = {item["metadata"]["name"] for item in items}
         for name in self._objects.keys() - present:
             self._forget(name)
@@ -57,6 +69,7 @@ class Leases:
             self._seen(item)
 
     def _seen(self, lease: Json) -> None:
+        self._newest = max(self._newest, int(lease["metadata"]["resourceVersion"]))
         if lease["metadata"]["name"] == canary.NAME:
             self.on_canary(lease)
         else:

@@ -29,6 +29,7 @@ from manager.app import Manager
 from manager.election import Election, LeadershipLost
 from manager.instance import instance
 from manager.kubeconfigs import Sources
+from manager.leases import StoreRestored
 from manager.local_runtime import LocalRuntime
 from manager.origin import ForeignOrigin, ensure_origin, identity_of
 from manager.own_loop import OwnLoop
@@ -87,7 +88,7 @@ class Replica:
                 tasks.create_task(guard(self._manage(endpoint), "manager"))
         except* LeadershipLost:
             log.info("leader.ended", own=election.identity)
-        except* ForeignOrigin:  # logged with what to do
+        except* (ForeignOrigin, StoreRestored):  # logged with what to do
             self.lost = True
 
     async def _keep(self, election: Election, apart: OwnLoop) -> None:

@@ -92,7 +92,7 @@ async def run(
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
     async with asyncio.TaskGroup() as tasks:
         if heartbeat and reporter:
-            take_over = Takeover(Epochs(client), agent, reporter)
+            take_over = Takeover(client, Epochs(client), agent, reporter)
             beats = (beat or heartbeat.beat)(take_over, agent.lease_changed)
             tasks.create_task(vital(beats, "heartbeat"))
         tasks.create_task(vital(agent.nodes.run(), "nodes"))

@@ -66,6 +66,10 @@ class Settings:
     no copies."""
 
 
+_STOPPING = (Stage.HELD, Stage.STOPPING, Stage.DRAINING)
+"""Stages of what was told to stop, by whomever."""
+
+
 class State:
     """`waits` says why local Jobs wait, and others with a reservation that have no places yet, who
     are `unplaced`; `evicting` which Jobs are to be stopped and do not say so
@@ -168,14 +172,21 @@ class State:
         return not job.mirrored or self.lease().may_start(job.epoch, now)
 
     def late(self) -> list[WorkerJob]:
-        """Copies that have to be stopped by now and are not, as far as is known."""
+        """Copies that have to be stopped by now and are not, as far as they say."""
+        return [
+            job
+            for job in self.uncovered()
+            if job.stage in (Stage.RUNNING, Stage.STRAY)
+            or (job.stage in _STOPPING and not job.pods.gone)
+        ]
+
+    def uncovered(self) -> list[WorkerJob]:
+        """Copies that the lease does not let run."""
         lease, now = self.lease(), self.settings.boottime()
         return [
             job
             for job in self.jobs.values()
-            if job.mirrored
-            and (job.stage is Stage.RUNNING or (job.stage is Stage.HELD and not job.pods.gone))
-            and lease.must_stop(job.policy, job.rerun_after, job.epoch, now)
+            if job.mirrored and lease.must_stop(job.policy, job.rerun_after, job.epoch, now)
         ]
 
     async def written(self) -> None:

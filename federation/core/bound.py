@@ -75,8 +75,10 @@ def plan_bound(
     if loss.given_up(state, record, rules.timings):
         return _give_up(state, local, record, judged)
     leaves = bool(record.life.evicted) or judged.release is not None
-    if not leaves and (record.move_to or record.note) and (ordered := moving.move(state, record)):
-        return state, ordered
+    if not leaves and (record.move_to or record.note):
+        state, ordered = moving.move(state, record, now)
+        if ordered:
+            return state, ordered
     if not leaves and (edited := _edited(state, local, record, copy)):
         return state, edited
     if copy is None:

@@ -235,7 +235,8 @@ class Evict:
 
     `cause` is what is behind the reason; of Preempted it is the reason of that condition.
     `requeue` is what requeueState becomes. With `unbind` there is nothing to wait for: the same
-    write ends the binding, `idle_s` as in Unbind.
+    write ends the binding, `idle_s` as in Unbind. `target` is the cluster that it leaves for by
+    order: if that can never take it, it stays (`CannotMove`).
     """
 
     reason: str
@@ -244,6 +245,7 @@ class Evict:
     requeue: RequeueState
     unbind: bool = False
     idle_s: float = 0.0
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,14 @@ class CannotStart:
 
 
 @dataclass(frozen=True, slots=True)
+class CannotMove:
+    """The cluster that an order names could not take the job even if nothing ran there."""
+
+    cluster: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class BindLost:
     """The record changed before the binding could be written: the decision is void."""
 
@@ -225,6 +233,7 @@ Event = (
     | Failed
     | OfferRefused
     | CannotStart
+    | CannotMove
     | BindLost
     | Tick
 )

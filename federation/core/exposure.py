@@ -15,13 +15,14 @@ from federation.core.facts import JobState, RemoteJob
 @dataclass(frozen=True, slots=True)
 class OfferLimits:
     """`patience` is for how many seconds an offer, or another command, may be unanswered before its
-    cluster gets no more. `first` is how many offers may be open to one that has answered nothing
-    lately, `most` how many at any time.
+    cluster gets no more. `first` is how many offers more than it answered lately may be open to one
+    that did, `idle` how many to one that answered none, `most` how many at any time.
     """
 
     patience: float = 2.0
     first: int = 8
     most: int = 32
+    idle: int = 1
 
     def problem(self) -> str:
         """Why nothing could be offered by these; '' if they make sense."""
@@ -64,8 +65,8 @@ class Exposure:
         """
         if self.waited >= limits.patience:
             return 0
-        most = 1 if self.missed else min(limits.most, limits.first + self.answers)
-        return max(0, most - self.open)
+        most = limits.first + self.answers if self.answers else limits.idle
+        return max(0, min(limits.most, 1 if self.missed else most) - self.open)
 
 
 def offered_to(state: JobState) -> str:

@@ -273,9 +273,9 @@ class JobState:
     last cycle that had to leave the job, `why` the numbers behind that, `queue_problem` why it
     cannot even be queued, with the reason `queue_reason`; `queues` is None until they are known.
     `eviction` is one that was asked for and is not in the record yet, `cannot_start` why no copy
-    can be made. `deadline` is when an unanswered offer is withdrawn, `due` when time alone asks for
-    a plan, `retry_at` when a failed effect is tried again, `waits_written` when a reason was last
-    written: seconds since the epoch.
+    can be made, `barred` the no of the cluster that it was ordered to. `deadline` is when an
+    unanswered offer is withdrawn, `due` when time alone asks for a plan, `retry_at` when a failed
+    effect is tried again, `waits_written` when a reason was last written: seconds since the epoch.
     """
 
     local: LocalJob | None = None
@@ -297,6 +297,7 @@ class JobState:
     """The WorkloadPriorityClass that counts for it, '' for none; None while that is not known."""
     eviction: Eviction | None = None
     cannot_start: str = ""
+    barred: Refusal | None = None
     deadline: float | None = None
     due: float | None = None
     retry_at: float | None = None

@@ -124,7 +124,8 @@ class Standing:
     `lately`: that was so until a while ago. `breaks` is how often it was, as its agent counts (0:
     it does not tell). `unheard`: it is not known yet whether it lapsed, no renewal that counts was
     seen to come. Epochs below `own_since` are those of another physical cluster that had the name
-    before, until `since_replaced` seconds ago (0: none). `plain`: there is no agent, so that nobody
+    before, until `since_replaced` seconds ago (0: none). `kill` is the K that its agent goes by, in
+    seconds (0: the configured one). `plain`: there is no agent, so that nobody
     stops what runs there when it is lost; as long as it is reached everything is stopped first.
     """
 
@@ -144,6 +145,7 @@ class Standing:
     unheard: bool = False
     own_since: int = 0
     since_replaced: float = 0.0
+    kill: float = 0.0
     plain: bool = False
 
     @property

@@ -191,7 +191,9 @@ def judge(
     order = answer(facts.order, watch, silent=draft.phase is Phase.SUSPECT)
     if isinstance(order, Confirm) and draft.action is None:
         draft = replace(draft, action=order)
-    standing = _standing(name, watch, facts, now, draft.phase, now >= held.free_at(timings))
+    standing = _standing(
+        name, watch, facts, now, draft.phase, now >= held.free_at(timings), timings
+    )
     standing = _with_lapses(standing, watch, now, timings)
     settled = order if isinstance(order, Settled) else None
     next_, action = draft.next, draft.action
@@ -323,13 +325,15 @@ def _well(watch: Watch, facts: Facts, timings: Timings) -> _Draft:
 
 
 def _standing(
-    name: str, watch: Watch, facts: Facts, now: float, phase: Phase, free: bool
+    name: str, watch: Watch, facts: Facts, now: float, phase: Phase, free: bool, timings: Timings
 ) -> Standing:
     epoch = max(watch.highest, 1)
     left = phase is Phase.LEAVING and facts.bound < epoch  # its agent lives, but it was fenced
     away = free and (left or phase in (Phase.SUSPECT, Phase.FENCED))
     away = away or phase is Phase.LOST  # that was decided when the brake was free
-    silent = max(watch.silent(now), now - watch.over_at) if left else watch.silent(now)
+    # What wrote to the Lease since the last renewal may have hidden one.
+    silent = min(watch.silent(now), now - watch.counted_from)
+    silent = max(silent, now - watch.over_at) if left else silent
     own_since = watch.seen.own_since if watch.seen is not None else 0
     confirmed = watch.seen.confirmed_below if watch.seen is not None else 0
     return Standing(
@@ -344,4 +348,5 @@ def _standing(
         confirmed_below=confirmed if confirmed <= epoch else 0,
         own_since=own_since,
         since_replaced=max(0.0, now - watch.over_at) if own_since else 0.0,
+        kill=watch.kill_s(timings),
     )

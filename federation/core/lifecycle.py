@@ -30,6 +30,8 @@ from federation.core.stay import LifeRules
 
 REFUSAL_FIRST_S = 1.0
 REFUSAL_MOST_S = 300.0
+LOOK_AGAIN_S = 10.0
+"""How soon a cluster is looked at again that a job cannot be moved to."""
 
 
 def step(
@@ -87,6 +89,9 @@ def _apply(state: JobState, event: on.Event, now: float) -> JobState:
             return replace(state, priority_class=name)
         case on.CannotStart(message):
             return replace(state, busy=False, cannot_start=message)
+        case on.CannotMove(cluster, message):
+            barred = Refusal(cluster, Reason.MOVED, message, 1, now + LOOK_AGAIN_S)
+            return replace(state, busy=False, barred=barred)
         case on.QueueMoved():
             return replace(state, queued=False)
         case on.QueueProblem(message, reason):
@@ -203,6 +208,7 @@ def _record_seen(state: JobState, record: Record | None, now: float) -> JobState
                 deadline=None,
                 eviction=None,
                 cannot_start="",
+                barred=None,
             )
             state = _remember(state, known, record, now)
     else:

@@ -7,6 +7,8 @@ that a binding was given up, for whatever manager comes next.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from federation.core import effects as do
 from federation.core import transit
 from federation.core.facts import Binding, JobState, LocalJob, Record, RemoteJob
@@ -58,7 +60,8 @@ def may_rerun(bound: Binding | RemoteJob, standing: Standing, timings: Timings) 
         case OnDisconnect.KEEP:
             # Its worker lets it run until the lease is over, however short its limit is.
             stopped = standing.stopped_below > bound.epoch
-            over = after is not None and silent >= timings.bound(after)
+            timed = replace(timings, kill=max(timings.kill, standing.kill))
+            over = after is not None and silent >= timed.bound(after)
             return standing.suspect and stopped and over
 
 

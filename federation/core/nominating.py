@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from federation.core.affinity import excluded
 from federation.core.dispatch import ClusterView, Refusal
 from federation.core.dispatchers import Dispatcher, Dispatching, Nomination, Round, next_round
+from federation.core.quantity import format_quantity
 from federation.core.reasons import Reason
 from federation.core.types import Admission, FlavorResource, Pending
 
@@ -66,24 +67,32 @@ def next_nominees(
 
 def never_fits(
     item: Pending, admission: Admission, cluster: ClusterView, refusal: Refusal | None
-) -> bool:
-    """Whether the cluster cannot take the workload even if nothing ran there."""
-    refused = refusal is not None and (refusal.final or refusal.reason in FOR_GOOD)
-    if refused or cluster.lacks(item):
-        return True
+) -> str:
+    """Why the cluster cannot take the workload even if nothing ran there; '' if it can."""
+    if refusal is not None and (refusal.final or refusal.reason in FOR_GOOD):
+        return f"it has refused: {refusal.message}"
+    if cluster.plain and item.agent_only:
+        return item.agent_only
+    if said := cluster.lacks(item):
+        return said
     queue_name = cluster.local_queues.get((item.namespace, item.local_queue))
-    queue = cluster.queues.get(queue_name or "")
+    if queue_name is None:
+        return f"no LocalQueue {item.namespace}/{item.local_queue} there"
+    queue = cluster.queues.get(queue_name)
     if queue is None or not queue.active:
-        return True
+        return f"ClusterQueue {queue_name} is not active there"
     for pods, assigned in zip(item.pod_sets, admission.pod_sets, strict=True):
         for resource, each in pods.requests.items():
             needed = each * assigned.count
-            most = [
+            found = [
                 _most(cluster, queue.name, flavor, resource) for flavor in queue.flavors(resource)
             ]
-            if needed and needed > max(most, default=0):
-                return True
-    return False
+            if needed and needed > (most := max(found, default=0)):
+                return (
+                    f"{resource}: {format_quantity(resource, needed)} needed, ClusterQueue"
+                    f" {queue.name} there has {format_quantity(resource, most)} at most"
+                )
+    return ""
 
 
 def _most(cluster: ClusterView, queue: str, flavor: str, resource: str) -> int:

@@ -10,6 +10,7 @@ token, and only errors of `federation.edge.errors` leave it (CancelledError pass
 from __future__ import annotations
 
 import asyncio
+import ssl
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
@@ -39,7 +40,7 @@ from federation.edge.resources import Json, Resource
 
 CONNECT_TIMEOUT = 5.0
 MAX_CONNECTIONS = 256
-"""Watches hold a connection each; the rest bounds how many requests are in flight."""
+"""As many requests are in flight at most, and as many watches."""
 KEEPALIVE = 75.0
 """Seconds that an idle connection is kept."""
 
@@ -88,7 +89,14 @@ class KubeClient:
         """Why nothing may be written now; '' if it may."""
         self._endpoint = endpoint
         self._base = endpoint.server.rstrip("/")
-        self._transport = transport or _aiohttp_transport(endpoint)
+        if transport is None:
+            verify = ssl_context(endpoint) if endpoint.server.startswith("https") else False
+            self._transport = _aiohttp_transport(verify)
+            # Each stream has a connection of its own: one that has fallen silent is followed by one
+            # that is new, not by another one from before that is as silent.
+            self._streams = _aiohttp_transport(verify, reuse=False)
+        else:
+            self._transport = self._streams = transport
         self._headers = {
             "Host": httpx.URL(self._base).netloc.decode("ascii"),
             "User-Agent": user_agent,
@@ -113,6 +121,7 @@ class KubeClient:
     async def aclose(self) -> None:
         """Close all connections. Streams that are still open end with Unreachable."""
         await self._transport.aclose()
+        await self._streams.aclose()
         for _ in range(2):  # the loop closes the sockets of what was aborted in its next rounds
             await asyncio.sleep(0)  # one of these rounds
 
@@ -326,7 +335,9 @@ class KubeClient:
             call.method, url, headers=headers, content=content, extensions=extensions
         )
         try:
-            response = await self._transport.handle_async_request(request)
+            streams = read_timeout is None
+            transport = self._streams if streams else self._transport
+            response = await transport.handle_async_request(request)
             if response.status_code < 400:
                 return response
             try:
@@ -378,15 +389,16 @@ class KubeClient:
             ) from error
 
 
-def _aiohttp_transport(endpoint: Endpoint) -> httpx.AsyncBaseTransport:
-    verify = ssl_context(endpoint) if endpoint.server.startswith("https") else False
-
+def _aiohttp_transport(
+    verify: ssl.SSLContext | bool, *, reuse: bool = True
+) -> httpx.AsyncBaseTransport:
     def session() -> aiohttp.ClientSession:
         """Made with the first request, in the loop that it belongs to."""
         connector = aiohttp.TCPConnector(
             ssl=verify,
             limit=MAX_CONNECTIONS,
-            keepalive_timeout=KEEPALIVE,
+            force_close=not reuse,
+            keepalive_timeout=KEEPALIVE if reuse else None,
             # Before 3.12.7 asyncio keeps a TLS connection that was closed in the middle of a
             # stream until the peer says goodbye; with this, closing the client ends it too.
             enable_cleanup_closed=sys.version_info < (3, 12, 7),

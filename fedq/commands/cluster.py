@@ -214,10 +214,12 @@ def leave(
             found = await _declared_dead(cluster, found, evidence, yes=yes, dry_run=dry_run)
         if dry_run:
             return found
+        before = _kept(found) or None
         await _annotate(cluster, name, {Note.CORDON: "it leaves"})
         if not force:  # one may have been bound in the moment before the cordon
             found = await read_situation(cluster.client, name, Order.LEAVE)
             if found.jobs:
+                await _annotate(cluster, name, {Note.CORDON: before})
                 raise _still_bound(found)
         await remove_all(cluster.client, registration(found))
         return found

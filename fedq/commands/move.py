@@ -83,8 +83,8 @@ def move(
 ) -> None:
     """Run a job on a cluster of your choice: it is stopped where it runs, and starts there.
 
-    It leaves only for a cluster that is well, and goes nowhere else then: if there is no room, it
-    waits for that cluster.
+    It leaves only for a cluster that is well and could take it, and goes nowhere else then: if
+    there is no room, it waits for that cluster.
     """
     if bool(to) == cancel:
         raise CommandError(

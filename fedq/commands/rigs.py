@@ -12,10 +12,10 @@ import typer
 from fedq.errors import CommandError
 from fedq.manifests import read_text
 from fedq.rig import cli as planes
-from fedq.rig import controllers, kueue
+from fedq.rig import controllers
 from fedq.rig.binaries import find_or_build
 from fedq.rig.errors import RigError
-from fedq.rig.operators import CONTROLLERS
+from fedq.rig.operators import CONTROLLERS, KUEUES
 from fedq.rig.rig import Rig
 from fedq.rig.tools import LOCAL_TOOLS
 from fedq.stack import Stack
@@ -143,10 +143,8 @@ def binaries(
     ] = False,
 ) -> None:
     """Find the programs of the control planes, or build what is missing; print their paths."""
-    for controller in CONTROLLERS if with_controllers else ():
+    for controller in (*(CONTROLLERS if with_controllers else ()), *(KUEUES if with_kueue else ())):
         typer.echo(f"{controller.name:<24} {controllers.program(controller, planes.tell)}")
-    if with_kueue:
-        typer.echo(f"{'kueue':<24} {kueue.program(planes.tell)}")
     if with_kueue or with_controllers:
         return
     tools = [*LOCAL_TOOLS, *(["kind"] if kind else [])]

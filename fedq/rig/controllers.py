@@ -1,5 +1,5 @@
-"""Controllers of other kinds than Job on a cluster of a rig, as their own installations have them:
-CRDs, roles, webhooks and program.
+"""Controllers of others on a cluster of a rig (of further kinds of jobs, Kueue), as their own
+installations have them: CRDs, roles, webhooks and program.
 
 The program runs as a plain process with the rights of its own ServiceAccount, and the API server
 reaches its webhooks by address. Only clusters of the local backend reach it so.
@@ -11,7 +11,8 @@ import base64
 import json
 import os
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +65,21 @@ def run(
     `stop_process("NAME/CLUSTER")`, with more in its environment. `program` was called. Safe to
     repeat.
     """
-    objects = _manifests(rig, cluster, controller)
-    _apply(rig, cluster, [one for one in objects if one["kind"] in _BEFORE])
+    seat = _seat(rig, cluster, controller)
+    authority = Authority(rig.home / "pki").certificate_file.read_bytes()
+    reach = _by_service(seat) if controller.secret else _by_address(seat, authority)
+    objects = [reached(one, reach) for one in _manifests(rig, cluster, controller)]
+    hooks = [one for one in objects if one["kind"] in _WEBHOOKS]
+    before = _BEFORE | ({"Secret", *_WEBHOOKS} if controller.secret else set())
+    _apply(rig, cluster, [one for one in objects if one["kind"] in before])
+    if controller.secret:
+        _apply(rig, cluster, [_leading_here(one) for one in objects if one["kind"] == "Service"])
     _served(rig, cluster, [one for one in objects if one["kind"] == "CustomResourceDefinition"])
     if controller.needs:
         _start_needed(rig, cluster, controller)
-    seat = _seat(rig, cluster, controller)
     _start(rig, cluster, controller, seat, env or {})
-    authority = Authority(rig.home / "pki").certificate_file.read_bytes()
-    address = f"{seat.host}:{seat.webhook}"
-    hooks = [one for one in objects if one["kind"] in _WEBHOOKS]
-    if hooks:
-        _apply(rig, cluster, [reached_at(one, address, authority) for one in hooks])
+    if hooks and not controller.secret:
+        _apply(rig, cluster, hooks)
 
 
 def manifests(controller: Controller) -> Path:
@@ -107,15 +111,46 @@ def _served(rig: Rig, cluster: str, crds: list[Json]) -> None:
         rig.kubectl(cluster, "wait", f"--for={sign}", *names, "--timeout=60s")
 
 
-def reached_at(configuration: Json, address: str, authority: bytes) -> Json:
-    """A configuration of webhooks that leads to `https://ADDRESS` instead of a Service."""
-    hooks = []
-    for hook in configuration["webhooks"]:
-        path = hook["clientConfig"]["service"]["path"]
+Client = Callable[[Json], Json]
+"""How a webhook is reached: its clientConfig, of the one that its installation has."""
+
+
+def _by_address(seat: Seat, authority: bytes) -> Client:
+    """With a certificate of the rig."""
+
+    def client(given: Json) -> Json:
         trusted = base64.b64encode(authority).decode()
-        client = {"url": f"https://{address}{path}", "caBundle": trusted}
-        hooks.append({**hook, "clientConfig": client})
-    return {**configuration, "webhooks": hooks}
+        url = f"https://{seat.host}:{seat.webhook}{given['service']['path']}"
+        return {"url": url, "caBundle": trusted}
+
+    return client
+
+
+def _by_service(seat: Seat) -> Client:
+    """With the certificate that the program makes itself, for its Service (`_leading_here`)."""
+    return lambda given: {"service": {**given["service"], "port": seat.webhook}}
+
+
+def _leading_here(service: Json) -> Json:
+    """The Service by which the API server reaches a program on this machine."""
+    here = {"type": "ExternalName", "externalName": "localhost"}
+    meta = {key: service["metadata"][key] for key in ("name", "namespace")}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": here}
+
+
+def reached(obj: Json, client: Client) -> Json:
+    """An object whose webhooks are reached so, instead of by a Service of a cluster: a
+    configuration of webhooks, or a CRD that is converted by one. Others are as they were.
+    """
+    if obj["kind"] in _WEBHOOKS:
+        hooks = [{**hook, "clientConfig": client(hook["clientConfig"])} for hook in obj["webhooks"]]
+        return {**obj, "webhooks": hooks}
+    webhook = (obj.get("spec", {}).get("conversion") or {}).get("webhook")
+    if obj["kind"] != "CustomResourceDefinition" or webhook is None:
+        return obj
+    webhook = {**webhook, "clientConfig": client(webhook["clientConfig"])}
+    conversion = {"strategy": "Webhook", "webhook": webhook}
+    return {**obj, "spec": {**obj["spec"], "conversion": conversion}}
 
 
 def _start_needed(rig: Rig, cluster: str, controller: Controller) -> None:
@@ -146,6 +181,8 @@ def _seat(rig: Rig, cluster: str, controller: Controller) -> Seat:
     """Where it is on a cluster, with its certificate."""
     host, folder = rig.network.host(cluster), rig.data_dir(f"{controller.name}-{cluster}")
     health, webhook = _ports(folder)
+    if controller.secret:
+        return Seat(host, health, webhook, folder)
     # Key and certificate are in one file, which Go reads as both.
     pair = Authority(rig.home / "pki").server(folder / "tls.crt", host)
     if not (key := folder / "tls.key").exists():  # the program watches it
@@ -160,12 +197,11 @@ def _start(
     kubeconfig.touch(mode=0o600)
     kubeconfig.write_text(_as(controller.user, rig.kubeconfig(cluster)))
     started = controller.start(seat)
-    page = f"{seat.host}:{seat.health}"
     rig.start_process(
         f"{controller.name}/{cluster}",
         [str(program(controller)), *started.arguments],
         {"KUBECONFIG": str(kubeconfig), **started.env, **env},
-        (lambda: _ready(page)) if controller.health else None,
+        partial(_ready, rig, cluster, controller, seat) if controller.health else None,
         cluster=cluster,
     )
 
@@ -178,10 +214,19 @@ def _as(account: str, admin: Path) -> str:
     return yaml_text.dump(config)
 
 
-def _ready(address: str) -> bool:
+def _ready(rig: Rig, cluster: str, controller: Controller, seat: Seat) -> bool:
+    """Whether it serves; hands it its certificate as soon as it has made one."""
+    if controller.secret and not (seat.folder / "tls.crt").exists():
+        space = ("-n", controller.namespace, "-o", "json")
+        text = rig.kubectl(cluster, "get", "secret", controller.secret, *space)
+        found = json.loads(text).get("data") or {}
+        for name in sorted(found, key="tls.crt".__eq__):  # it waits for that, and reads the others
+            (seat.folder / name).write_bytes(base64.b64decode(found[name]))
+        return False
     try:
-        with urllib.request.urlopen(f"http://{address}/readyz", timeout=2) as page:
-            return bool(page.status == 200)
+        page = f"http://{seat.host}:{seat.health}/readyz"
+        with urllib.request.urlopen(page, timeout=2) as answer:
+            return bool(answer.status == 200)
     except OSError:
         return False
 

@@ -1,4 +1,4 @@
-"""The controllers of other kinds that a rig can run: where their manifests are, how they start."""
+"""The controllers of others that a rig can run: where their manifests are, how they start."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 from federation.api import yaml_text
 from fedq.rig.tools import JOBSET as JOBSET_GROUP
 from fedq.rig.tools import KUBERAY as KUBERAY_GROUP
+from fedq.rig.tools import KUEUE as KUEUE_GROUP
 from fedq.rig.tools import LWS as LWS_GROUP
 from fedq.rig.tools import MPI as MPI_GROUP
+from fedq.rig.tools import OLDER_KUEUE as OLDER_KUEUE_GROUP
 from fedq.rig.tools import TRAINER as TRAINER_GROUP
 from fedq.rig.tools import TRAINING as TRAINING_GROUP
 from fedq.rig.tools import Group
@@ -50,6 +52,8 @@ class Controller:
         health: whether it says on a page that it is ready.
         without: CRDs of its installation that somebody else brings.
         needs: controllers of Kubernetes itself that a rig has not, and this one builds on.
+        secret: where it puts the certificate of its webhooks, if it makes that itself; a kubelet
+            would mount it.
     """
 
     group: Group
@@ -61,6 +65,7 @@ class Controller:
     health: bool = True
     without: frozenset[str] = frozenset()
     needs: tuple[str, ...] = ()
+    secret: str = ""
 
     @property
     def name(self) -> str:
@@ -106,6 +111,27 @@ def _told_where(seat: Seat) -> Json:
     return {
         "webhook": {"certDir": str(seat.folder)},
         "internalCertManagement": {"enable": False},
+    }
+
+
+_KUEUE_SECRET = "kueue-webhook-server-cert"
+
+
+def _kueue(seat: Seat) -> Json:
+    """For Jobs, with the pace of its own installation. Its visibility server would listen on all
+    addresses. It makes its certificate itself: of a given one it wants the metrics' in /etc.
+    """
+    return {
+        "webhook": {"certDir": str(seat.folder)},
+        "internalCertManagement": {
+            "enable": True,
+            "webhookServiceName": "kueue-webhook-service",
+            "webhookSecretName": _KUEUE_SECRET,
+        },
+        "namespace": "kueue-system",
+        "clientConnection": {"qps": 50, "burst": 100},
+        "integrations": {"frameworks": ["batch/job"]},
+        "featureGates": {"VisibilityOnDemand": False, "MultiKueue": False},
     }
 
 
@@ -182,3 +208,17 @@ TRAINER = Controller(
 )
 """Makes JobSets of TrainJobs: of use with JobSet's controller."""
 CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER)
+
+
+def _kueue_of(group: Group) -> Controller:
+    return Controller(
+        group,
+        "sigs.k8s.io/kueue",
+        "kueue-system:kueue-controller-manager",
+        _configured("config.kueue.x-k8s.io/v1beta2", _kueue),
+        secret=_KUEUE_SECRET,
+    )
+
+
+KUEUES = tuple(map(_kueue_of, (KUEUE_GROUP, OLDER_KUEUE_GROUP)))
+"""Kueue itself, on worker clusters without our agent."""

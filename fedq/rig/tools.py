@@ -62,13 +62,13 @@ KWOK = Group(
     "-X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0",
 )
 KIND = Group("kind", "0.33.0", {"kind": "sigs.k8s.io/kind"}, "")
-KUEUE = Group(
-    "kueue",
-    "0.17.0",
-    {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
-    "-X sigs.k8s.io/kueue/pkg/version.GitVersion=v0.17.0",
-)
-"""What some worker clusters run instead of our agent: only built where a test wants one."""
+_KUEUE = "sigs.k8s.io/kueue/cmd/kueue"
+_KUEUE_VERSION = "-X sigs.k8s.io/kueue/pkg/version.GitVersion=v"
+KUEUE = Group("kueue", "0.19.0", {"kueue": _KUEUE}, f"{_KUEUE_VERSION}0.19.0")
+OLDER_KUEUE = Group("kueue-0.17", "0.17.0", {"kueue-0.17": _KUEUE}, f"{_KUEUE_VERSION}0.17.0")
+"""What some worker clusters run instead of our agent: only built where a test wants them. The older
+one is the last that knows a copy by a label.
+"""
 JOBSET = Group(
     "jobset",
     "0.11.1",
@@ -103,7 +103,10 @@ TRAINER = Group(
 )
 """More of them, of the versions and with the libraries that Kueue is built with, as far as they
 compile with these."""
-GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER)
+GROUPS = (
+    *(ETCD, KWOK, KIND, KUBERNETES, KUEUE, OLDER_KUEUE),
+    *(JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER),
+)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""
 

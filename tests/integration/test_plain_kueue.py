@@ -1,7 +1,7 @@
-"""A worker cluster that runs Kueue itself (its own manager and CRDs), and no agent of ours.
+"""A worker cluster that runs Kueue itself (its own manager, webhooks, roles and CRDs), and no agent
+of ours: with the newest Kueue that we know and with an older one.
 
-Skipped only where Kueue's manager cannot be built: without Go, or without a proxy that has its
-module. It says so, with what was wrong.
+Skipped where these were not built: `fedq rig binaries --kueue` does it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from federation.core.failover import OnDisconnect
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
 from federation.edge.resources import JOBS, PODS, WORKLOADS
-from fedq.rig import kueue
-from fedq.rig.errors import RigError
+from fedq.rig import controllers
+from fedq.rig.operators import KUEUES, Controller
+from fedq.rig.rig import Rig
 from fedq.stack import DEPLOY, Stack
 from tests.integration.conftest import Team, flavor, own_rig, queue_objects
 from tests.integration.test_dispatch import condition, gone, until
@@ -35,11 +36,15 @@ pytestmark = [pytest.mark.rig, pytest.mark.timeout(400)]
 class PlainStack(Stack):
     """`worker-1` is run by Kueue."""
 
+    def __init__(self, rig: Rig, kueue: Controller) -> None:
+        super().__init__(rig)
+        self.kueue = kueue
+
     def _apply_base(self, cluster: str) -> None:
         if cluster != PLAIN:
             super()._apply_base(cluster)
             return
-        kueue.install(self.rig, cluster)
+        controllers.run(self.rig, cluster, self.kueue)
         base = str(DEPLOY / "kustomize" / "worker-kueue")
         self.rig.kubectl(cluster, "apply", "--server-side", "-k", base)
 
@@ -57,22 +62,21 @@ class PlainStack(Stack):
         super().start_manager(*args, **settings, FEDQ_WORKER_LOST_S="15")
 
     def start_agent(self, worker: str, config: Path | None = None) -> None:
-        if worker == PLAIN:
-            kueue.start(self.rig, worker)
-        else:
+        if worker != PLAIN:
             super().start_agent(worker, config)
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+@pytest.fixture(scope="module", params=KUEUES, ids=lambda one: one.group.version)
+def plain(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PlainStack]:
     """A rig of its own: one worker runs Kueue, the other one our agent."""
-    try:
-        kueue.program()
-    except RigError as error:
-        pytest.skip(f"Kueue's manager could not be built: {error}")
-    with own_rig("kueue", tmp_path_factory) as found:
+    kueue: Controller = request.param
+    if not controllers.is_built(kueue):
+        pytest.skip(f"{kueue.name} was not built: run `fedq rig binaries --kueue`")
+    with own_rig(kueue.name.replace(".", "-"), tmp_path_factory) as found:
         found.up(workers=2, nodes=1)
-        stack = PlainStack(found)
+        stack = PlainStack(found, kueue)
         stack.install()
         for cluster in found.clusters:
             stack.apply(cluster, [flavor()])
@@ -127,12 +131,7 @@ async def test_a_stop_job_is_not_placed_there(plain: Stack) -> None:
     job["metadata"]["annotations"] = {"fedq.io/on-disconnect": "stop"}
     async with client(plain, "management") as home, client(plain, PLAIN) as there:
         await home.create(JOBS, job)
-
-        def told(obj: Json) -> bool:
-            conditions = (obj.get("status") or {}).get("conditions") or ()
-            return any("its policy stop needs" in c["message"] for c in conditions)
-
-        await until(home, WORKLOADS, ours.name, "", told)
+        await until(home, WORKLOADS, ours.name, "", says("its policy stop needs"))
         assert not (await there.list(WORKLOADS, ours.name)).items
 
 
@@ -200,6 +199,31 @@ async def test_lost_and_back(plain: Stack) -> None:
         found = await home.get(WORKLOADS, record["metadata"]["name"], ours.name)
         assert runs_on(OTHER)(found)
         await home.delete(JOBS, "one", ours.name)
+
+
+async def test_while_kueue_is_away(plain: PlainStack) -> None:
+    """Its webhooks stop all offers: that is told, and holds no quota. It runs when it is back."""
+    ours = team(plain, "away", here=20, there=0)
+    async with client(plain, "management") as home, client(plain, PLAIN) as there:
+        plain.rig.stop_process(f"{plain.kueue.name}/{PLAIN}")
+        try:
+            await home.create(JOBS, ours.job("one", seconds=1))
+            await until(home, WORKLOADS, ours.name, "", says("failed calling webhook"))
+            assert not (await there.list(WORKLOADS, ours.name)).items
+        finally:
+            controllers.run(plain.rig, PLAIN, plain.kueue)
+        await until(home, JOBS, ours.name, "one", condition("Complete"))
+        await gone(there, ours.name, "one")
+
+
+def says(text: str) -> Callable[[Json], bool]:
+    """Whether a condition of an object says something."""
+
+    def holds(obj: Json) -> bool:
+        conditions = (obj.get("status") or {}).get("conditions") or ()
+        return any(text in one["message"] for one in conditions)
+
+    return holds
 
 
 def runs_on(cluster: str) -> Callable[[Json], bool]:

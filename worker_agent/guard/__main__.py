@@ -14,7 +14,7 @@ from worker_agent.guard.killing import Killer
 from worker_agent.guard.notices import Note
 from worker_agent.guard.pull import Pull
 from worker_agent.guard.settings import GuardSettings
-from worker_agent.guard.watch import Guard, Patience, Sources
+from worker_agent.guard.watch import Guard, Sources
 
 
 def make(settings: GuardSettings) -> tuple[Guard, Pull | None]:
@@ -31,7 +31,7 @@ def make(settings: GuardSettings) -> tuple[Guard, Pull | None]:
     guard = Guard(
         Sources(kept, file or None, pull),
         Killer(times, only=settings.only, root=settings.cgroups or cgroups.mount()),
-        Patience(settings.lease, settings.rebooted),
+        settings.patience,
         cluster=settings.cluster,
         tick=settings.tick,
     )

@@ -103,13 +103,19 @@ def refusal(knowledge: Knowledge, run: Run, now: float) -> str:
 class Times:
     """How long things may take, in seconds: `kill` is K, `margin` what of it is left for SIGKILL to
     take effect, `grace` what a run gets that does not say what it needs. For `lead` it is left to
-    the agent to stop runs: pods that are deleted are no failures of their Job.
+    the agent to stop runs: pods that are deleted are no failures of their Job. A `kill` that was
+    told with the lease counts instead.
     """
 
     kill: float = 45.0
     margin: float = 5.0
     grace: float = 30.0
     lead: float = 3.0
+
+    def term_at(self, end: float, kill: float | None = None) -> float:
+        """When a run gets SIGTERM of which the lease was over at `end`."""
+        latest = (self.kill if kill is None else kill) - self.margin
+        return end + max(0.0, min(self.lead, latest))
 
     def kill_at(self, run: Run, end: float, now: float, kill: float | None = None) -> float:
         """When SIGKILL follows a SIGTERM that is sent now to a run of which the lease was over at

@@ -76,8 +76,8 @@ class Killer:
     def _sentence(self, processes: Mapping[int, Process], knowledge: Knowledge, now: float) -> None:
         for run in sorted({p.run for p in processes.values() if p.run}, key=lambda r: r.job):
             end = knowledge.ends(run)
-            if now >= end + self._times.lead and run not in self.sentences:
-                kill = None if knowledge.notice is None else knowledge.notice.kill
+            kill = None if knowledge.notice is None else knowledge.notice.kill
+            if now >= self._times.term_at(end, kill) and run not in self.sentences:
                 kill_at = self._times.kill_at(run, end, now, kill)
                 self.sentences[run] = Sentence(run, end, kill_at)
                 log.warning(

@@ -25,10 +25,6 @@ class NoticeError(Exception):
     """A source says nothing that can be used; the text says why."""
 
 
-class BeforeBootError(NoticeError):
-    """What a source says is of an earlier start of this machine."""
-
-
 class Note:
     """The file that the agent writes after each renewal, see `worker_agent.deadline_file`. The
     guard keeps one in the same format.
@@ -58,7 +54,7 @@ class Note:
             if self.cluster and body["cluster"] != self.cluster:
                 raise NoticeError(f"{self.path} is of cluster {str(body['cluster'])[:60]!r}")
             if body["bootId"] != self._boot_id:
-                raise BeforeBootError(f"{self.path} is from before this machine started")
+                raise NoticeError(f"{self.path} is from before this machine started")
             return understand(body)
         except FileNotFoundError as error:
             raise NoticeError(f"{self.path} is not there") from error

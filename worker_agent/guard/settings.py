@@ -28,9 +28,10 @@ class GuardSettings(BaseSettings):
     """Where the guard notes, every tick, what it knows and does. Its next start reads it, and that
     after a start of the machine too: keep it where files outlive that."""
     lease: float = Field(DEFAULT.lease, gt=0)
-    """L_W: for so long a guard waits that has never heard of a renewal, before it stops runs."""
-    rebooted: float = Field(15.0, ge=0)
-    """The same where the last notice is from before the machine started: that lease may be over."""
+    """L_W, where an answer of the agent does not say when it has renewed."""
+    patience: float = Field(15.0, ge=0)
+    """For so long a guard waits that has never heard of a renewal, before it stops runs: the lease
+    may be over. A guard that starts again goes on waiting; the machine has to start for more."""
     kill: float = Field(DEFAULT.kill, gt=0)
     """K: what a run may take to end, where no notice says it."""
     margin: float = Field(5.0, ge=0)
@@ -41,8 +42,8 @@ class GuardSettings(BaseSettings):
     """For so long after the end of the lease it is left to the agent to stop what runs."""
     cgroups: Path | None = None
     """Where the control groups of this node (version 2) are; unset: where they are mounted."""
-    tick: float = Field(DEFAULT.tick, gt=0)
-    """d: the guard looks at the clock at least that often."""
+    tick: float = Field(DEFAULT.tick, gt=0, le=DEFAULT.tick)
+    """d: the guard looks at the clock at least that often; the manager counts on the default."""
     pull: float = Field(5.0, gt=0)
     """Period of the questions to `deadline_url`."""
     only: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from federation.edge.files import write_atomic
 from federation.edge.machine import boot_id, boottime
 from worker_agent.guard.decision import Knowledge, Notice
 from worker_agent.guard.killing import Killer
-from worker_agent.guard.notices import BeforeBootError, Note, NoticeError, noted
+from worker_agent.guard.notices import Note, NoticeError, noted
 from worker_agent.guard.pull import Pull
 
 log = structlog.get_logger(__name__)
@@ -36,42 +36,30 @@ class Sources:
     pull: Pull | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """For how long a guard waits that knows of no renewal: `lease`, or `rebooted` if there was one
-    before this start of the machine. Seconds.
-    """
-
-    lease: float
-    rebooted: float
-
-
 class Guard:
-    """One node. `run` it, or call `look` in its place."""
+    """One node. `run` it, or call `look` in its place. One that knows of no renewal waits for
+    `patience` seconds; if it is started again, from when it first did.
+    """
 
     def __init__(
         self,
         sources: Sources,
         killer: Killer,
-        patience: Patience,
+        patience: float,
         *,
         cluster: str = "",
         tick: float = 1.0,
         clock: Callable[[], float] = boottime,
     ) -> None:
-        self._sources, self._killer, self._patience = sources, killer, patience
+        self._sources, self._killer = sources, killer
         self._cluster, self._tick, self._clock = cluster, tick, clock
         self._ended = threading.Event()
         self._boot_id = boot_id()
         self._problems: list[str] = []
-        self._before_boot = False
         self._over, self._ended_before = False, 0
         now = self._looked = clock()
-        self.knowledge = Knowledge(now, patience.lease)
+        self.knowledge = Knowledge(_since(sources.kept, now), patience)
         self._learn(now, sources.kept, sources.file)
-        if self.knowledge.notice is None and self._before_boot:
-            shorter = min(patience.lease, patience.rebooted)
-            self.knowledge = replace(self.knowledge, patience=shorter)
 
     def stop(self) -> None:
         """End `run` soon."""
@@ -108,7 +96,6 @@ class Guard:
             try:
                 self._take(note.read(), now)
             except NoticeError as error:
-                self._before_boot |= isinstance(error, BeforeBootError)
                 self._problems.append(str(error))
         if (pull := self._sources.pull) is not None:
             if pull.notice is not None:
@@ -151,6 +138,14 @@ class Guard:
             **noted(self.knowledge),
         }
         _write(self._sources.kept.path, json.dumps(body))
+
+
+def _since(kept: Note, now: float) -> float:
+    """Since when, after the start of the machine, guards have looked at it."""
+    try:
+        return min(now, kept.knowledge().since)
+    except NoticeError:
+        return now
 
 
 def _write(path: Path, text: str) -> None:

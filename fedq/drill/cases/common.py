@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from federation.core.failover import PROFILES
 from fedq.drill.drill import longest
 from fedq.drill.ground import Ground
 from fedq.drill.jobs import Plan
@@ -31,9 +32,11 @@ async def start_on_one(ground: Ground, plans: list[Plan]) -> tuple[str, list[str
     placed = [replace(plan, on=victim) for plan in plans]
     names = [name for plan in placed for name in await ground.submit(plan)]
     await ground.running(names)
+    # After a drill with another profile its agent renews once more at the period of that.
+    longest_period = max(timings.renew for timings in PROFILES.values())
     await ground.until(
         lambda: bool(ground.timeline.find(What.RENEWED, cluster=victim)),
-        ground.timings.suspect,
+        longest_period + ground.timings.suspect,
         f"the Lease of {victim} to be renewed",
     )
     return victim, names

@@ -105,13 +105,7 @@ LINES = (
     ),
     Line("E4, one back", "0 of 5 offered to it within 50 s", peer_cuts.e4_one_back),
     Line("E5", "5 of 6 stuck without a message", peer_config.e5_namesake),
-    Line(
-        "E6",
-        "first after 33.1 s, median 36.1 s, last 38.3 s: none before",
-        peer_cuts.e6_silent,
-        slower="what may have been offered to the silent worker waits until that is fenced and L_M"
-        " is over: the peer would start it twice",
-    ),
+    Line("E6", "first after 33.1 s, median 36.1 s, last 38.3 s: none before", peer_cuts.e6_silent),
     Line("E7", "10 of 300 stranded, 1 of 300 started twice", e7_manager_killed),
     Line("E8", "copy gone 8.2 to 22.4 s after the heal", peer_cuts.e8_deleted),
     Line(

@@ -20,14 +20,13 @@ PATIENCE_S = 240.0
 @dataclass(frozen=True, slots=True)
 class Line:
     """`peer` is what was measured there. `run` does the same here, states what is expected, and
-    returns what came of it, in words and numbers. `slower` says of which part that may take longer
-    here, as designed, and why.
+    returns what came of it, in words and numbers; beside that, if a part of it took longer than
+    there, as designed, which one and why.
     """
 
     number: str
     peer: str
-    run: Callable[[Ground], Awaitable[str]]
-    slower: str = ""
+    run: Callable[[Ground], Awaitable[str | tuple[str, str]]]
 
 
 async def compare(ground: Ground, line: Line) -> None:
@@ -36,9 +35,11 @@ async def compare(ground: Ground, line: Line) -> None:
     """
     ground.tell(f"  {line.number}: {(line.run.__doc__ or '').splitlines()[0]}")
     findings = ground.expect.findings
-    before, found = len(findings), ""
+    before, slower = len(findings), ""
     try:
         found = await line.run(ground)
+        if isinstance(found, tuple):
+            found, slower = found
     except Stuck as stuck:
         found = str(stuck)
         ground.expect.true(f"the step of {line.number} came to its end", False, found)
@@ -46,8 +47,8 @@ async def compare(ground: Ground, line: Line) -> None:
     findings[before:] = [replace(one, what=f"{line.number} {one.what}") for one in own]
     better = all(one.held for one in own)
     word = "better than the peer" if better else "NOT better than the peer"
-    if line.slower:
-        word = f"{word}, and slower in one part ({line.slower})"
+    if slower:
+        word = f"{word}, and slower in one part ({slower})"
     ground.expect.remark(f"{line.number} {word}: {found} (MultiKueue: {line.peer})")
 
 

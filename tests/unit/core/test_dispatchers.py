@@ -132,7 +132,7 @@ CPU = FlavorResource("f", "cpu")
 def test_a_no_for_good(cluster: ClusterView, refusal: str, never: bool) -> None:
     """Full now is not for good; too small is, and so is what a refusal says."""
     said = Refusal("a", refusal, "no", 1, NOW + 60) if refusal else None
-    assert never_fits(*wants(), cluster, said) is never
+    assert bool(never_fits(*wants(), cluster, said)) is never
     if said is not None:
         assert never_fits(*wants(), cluster, replace(said, final=True))
 

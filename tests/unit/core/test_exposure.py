@@ -34,13 +34,14 @@ def copy(**more: Any) -> RemoteJob:
 @pytest.mark.parametrize(
     ("exposure", "room"),
     [
-        pytest.param(Exposure(), 8, id="it was offered nothing"),
-        pytest.param(Exposure(open=7), 1, id="some are open"),
-        pytest.param(Exposure(open=8, waited=1.9), 0, id="as many as may be"),
+        pytest.param(Exposure(), 1, id="it was offered nothing"),
+        pytest.param(Exposure(open=1), 0, id="it has yet to answer"),
+        pytest.param(Exposure(open=1, answers=1), 8, id="it has answered"),
+        pytest.param(Exposure(open=9, waited=1.9, answers=1), 0, id="as many as may be"),
         pytest.param(Exposure(open=8, answers=5), 5, id="those it answered lately count"),
         pytest.param(Exposure(open=30, answers=100), 2, id="never more than at most"),
         pytest.param(Exposure(open=1, waited=2.0, answers=9), 0, id="it has fallen silent"),
-        pytest.param(Exposure(missed=True), 1, id="asked with one after an offer without answer"),
+        pytest.param(Exposure(answers=3, missed=True), 1, id="it let an offer pass"),
         pytest.param(Exposure(open=1, missed=True), 0, id="and with no second one"),
         pytest.param(Exposure(open=40), 0, id="more are open than may be, after a restart"),
     ],

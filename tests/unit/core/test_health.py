@@ -150,6 +150,14 @@ def test_what_jobs_hear_of_a_cluster_that_is_lost() -> None:
     assert (there.present, there.suspect, there.epoch) == (True, False, 2)
 
 
+def test_what_wrote_to_a_lease_may_have_hidden_a_renewal() -> None:
+    """Jobs count from then on, and with the K that the agent was told."""
+    touched = replace(AGENT, version=AGENT.version + 1, kill=300.0)
+    standing = at(150, watch((0, AGENT), (40, touched))).standing
+
+    assert (standing.suspect, standing.silent, standing.kill) == (True, 110, 300)
+
+
 def test_a_cluster_that_cannot_be_worked_with_is_not_silent() -> None:
     """An expired kubeconfig moves nothing, however long it lasts."""
     of = watch(*((20.0 * n, replace(AGENT, renewed=str(n))) for n in range(200)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from federation.core.facts import Binding
@@ -25,3 +27,15 @@ def test_the_manager_waits_for_what_the_worker_lets_run(after: float) -> None:
 
     assert not reruns(gone)
     assert reruns(gone * FAST.skew + 0.001)
+
+
+def test_it_waits_for_as_long_as_the_worker_was_told_to_give_pods_to_end() -> None:
+    """Also when K was lowered since."""
+    bound = Binding("w", 1, 1, 0.0, policy=OnDisconnect.KEEP, rerun_after=300)
+    away = Standing("w", 2, suspect=True, stopped_below=2, kill=300.0)
+
+    def reruns(silent: float) -> bool:
+        return may_rerun(bound, replace(away, silent=silent), FAST)
+
+    assert not reruns(300 + FAST.tick + 300)
+    assert reruns((300 + FAST.tick + 300) * FAST.skew)

@@ -12,7 +12,7 @@ from federation.core import events as on
 from federation.core.dispatch import Choice
 from federation.core.facts import JobState, LocalJob, Record, RemoteJob
 from federation.core.failover import OnDisconnect, Standing
-from federation.core.lifecycle import step
+from federation.core.lifecycle import step, wake_at
 from federation.core.stay import LifeRules
 from tests.unit.core.build import admission, behind, copy, local, record
 
@@ -304,6 +304,24 @@ def test_an_order_that_cannot_be_followed(standing: Standing, why: str) -> None:
     assert planned(known(STARTED, told, RUNNING), standing) == ()
     taken_back = known(STARTED, replace(told, move_to=""), RUNNING)
     assert planned(taken_back, standing) == (do.SetNote(""),)
+
+
+def test_an_order_to_where_it_can_never_run() -> None:
+    """The job stays and says why. The cluster is looked at again, and another one at once."""
+    state = known(STARTED, ORDERED, RUNNING)
+    state, _ = step(state, on.ClusterStood(GOOD), NOW, RULES)
+    state, effects = step(state, on.CannotMove("b", "no queue"), NOW, RULES)
+    assert effects == (do.SetNote("it cannot be moved to b: no queue"),)
+    told = replace(ORDERED, note="it cannot be moved to b: no queue", version=31)
+    state, effects = step(replace(state, busy=False), on.RecordSeen(told), NOW + 1, RULES)
+    assert (effects, wake_at(state)) == ((), NOW + 10)
+    _, effects = step(state, on.Tick(), NOW + 10, RULES)
+    assert [effect.target for effect in effects if isinstance(effect, do.Evict)] == ["b"]
+    other = replace(told, move_to="c", version=32)
+    state, _ = step(state, on.RecordSeen(other), NOW + 1, RULES)
+    standing = on.ClusterStood(Standing("c"))
+    _, effects = step(replace(state, busy=False), standing, NOW + 1, RULES)
+    assert [effect.target for effect in effects if isinstance(effect, do.Evict)] == ["c"]
 
 
 def test_an_order_for_what_waits() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import pickle
 from collections.abc import AsyncIterator, Callable
@@ -308,3 +309,27 @@ async def test_server_side_apply_is_refused_by_the_fake() -> None:
     fake.create(NODES, {"metadata": {"name": "n"}})
     with pytest.raises(Invalid, match="does not know"):
         await kube.patch(NODES, "n", {}, kind="apply", force=True)
+
+
+async def test_a_watch_never_shares_a_connection() -> None:
+    """One that was opened before may be as silent as the watch was that hung."""
+    opened = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        opened += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, KubeClient(Endpoint(f"http://127.0.0.1:{port}", name="a")) as kube:
+        for _ in range(3):
+            await kube.raw("GET", "/readyz")
+        assert opened == 1
+        for number in (2, 3):
+            with pytest.raises(KeyError):  # it is no event
+                await anext(kube.watch(NODES))
+            assert opened == number

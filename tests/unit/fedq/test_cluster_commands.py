@@ -300,6 +300,20 @@ def test_leave_is_refused(fedq: Fedq, kube: FakeKube, phase: str) -> None:
     assert notes(kube) == {}
 
 
+def test_a_job_is_bound_in_the_moment_before_a_cluster_leaves(fedq: Fedq, kube: FakeKube) -> None:
+    """It is refused, and the cluster gets work as before."""
+
+    def binds(found: r.Resource, old: Json | None, new: Json) -> None:
+        kube.admit = lambda *_: None
+        bind(kube, "just-bound")
+
+    kube.admit = binds
+    result = fedq("cluster", "leave", "east")
+    assert result.exit_code == 2
+    assert "default/just-bound" in result.stderr
+    assert not any(notes(kube).values())
+
+
 def test_leave_by_force(fedq: Fedq, kube: FakeKube) -> None:
     """The preview says for each job what is lost."""
     bind(kube, "runs")

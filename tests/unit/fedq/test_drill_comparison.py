@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from fedq.drill.cases.peer_faults import LINES, shown_after
+from fedq.drill.cases.peer_cuts import slower_than_there
+from fedq.drill.cases.peer_faults import shown_after
 from fedq.drill.cases.peer_line import Line, compare
 from fedq.drill.ground import Ground, Stuck
 from fedq.drill.result import Expectations
@@ -52,20 +53,21 @@ async def test_a_line_says_which_part_is_slower_here() -> None:
     """It is not simply better."""
     found = ground()
 
-    async def run(ground: Ground) -> str:
+    async def run(ground: Ground) -> tuple[str, str]:
         """E6."""
-        return "last 90.3 s"
+        return "last 90.3 s", "it is fenced first"
 
-    await compare(cast(Ground, found), Line("E6", "last 38.3 s", run, slower="it is fenced first"))
+    await compare(cast(Ground, found), Line("E6", "last 38.3 s", run))
     assert found.expect.remarks == [
         "E6 better than the peer, and slower in one part (it is fenced first): last 90.3 s"
         " (MultiKueue: last 38.3 s)"
     ]
 
 
-def test_a_silent_worker_holds_up_what_was_offered_to_it() -> None:
-    """The last of its jobs starts later than there, and the line says so."""
-    assert [line.number for line in LINES if line.slower] == ["E6"]
+def test_a_silent_worker_may_hold_up_what_was_offered_to_it() -> None:
+    """Said if the last of its jobs started later than there, and only then."""
+    assert slower_than_there(10.0) == ""
+    assert "fenced" in slower_than_there(88.9)
 
 
 def test_how_long_a_change_takes_to_be_shown() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from federation.api import record as records
 from federation.api.names import FEDQ_NAMESPACE, Mirror
+from federation.core.exposure import OfferLimits
 from federation.core.plain_kueue import WORKER_LOST_S
 from federation.core.policies import Policies
 from federation.edge.kube import KubeClient
@@ -87,6 +88,8 @@ class Federation:
         self.manager: Manager = None  # type: ignore[assignment]
         self.runtime: Callable[[], Runtime] = lambda: FakeRuntime(self.workers)
         self.index = Breakable()
+        self.offers = OfferLimits(idle=8)
+        """Most tests play no agent that would answer the first offer."""
         for name in names:
             self._join(name)
 
@@ -128,6 +131,7 @@ class Federation:
             client, self.index, runtime, ORIGIN, self.policies, sources=self.sources,
             keep_finished_s=self.keep_finished_s, worker_lost_s=self.worker_lost_s,
             kinds=self.kinds, identity=self.identity, local_queues=self.local_queues,
+            offers=self.offers,
         )  # fmt: skip
         task = asyncio.create_task(manager.run())
         try:

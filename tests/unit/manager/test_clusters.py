@@ -19,6 +19,7 @@ from federation.api.names import (
     Order,
 )
 from federation.api.record import find
+from federation.core.exposure import OfferLimits
 from federation.edge.resources import (
     ADMISSION_CHECKS,
     JOBS,
@@ -44,6 +45,7 @@ class Lives(Federation):
 
     def __init__(self, *names: str, **spec: Any) -> None:
         super().__init__(*names, **spec)
+        self.offers = OfferLimits()
         self.cut: set[str] = set()
         self.renewed: dict[str, float] = {}
 
@@ -138,6 +140,18 @@ def play(story: Callable[[Lives, Manager], Coroutine[Any, Any, None]], *names: s
             await story(world, manager)
 
     virtually(main)
+
+
+def test_the_tier_of_a_cluster_that_has_not_reported_yet() -> None:
+    """It is the one that was shown before, not a guess."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        world.home.merge(MULTIKUEUE_CLUSTERS, "a", {"status": {"fedq": {"tier": "B"}}}, status=True)
+        world.lose("a")
+        await world.until(lambda: world.phase("a") == "Suspect")
+        assert world.shown("a")["tier"] == "B"
+
+    play(story, "a")
 
 
 def test_lost_and_back() -> None:

@@ -334,6 +334,25 @@ def test_moved_by_order() -> None:
     play(story, "a", "b", "c")
 
 
+def test_a_job_is_not_moved_to_where_it_can_never_run() -> None:
+    """It goes on, and says what is missing there; when that has come it is moved."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        place = await world.run("j")
+        target = "b" if place == "a" else "a"
+        world.report(target, available=0, nominal=0)
+        order(world, target)
+        await world.until(lambda: "gpu: 1 needed" in world.record().note)
+        assert world.record().note.startswith(f"it cannot be moved to {target}: ")
+        await asyncio.sleep(60)
+        assert (there(world, place) is not None, world.record().attempt) == (True, 1)
+        world.report(target)
+        await world.until(lambda: there(world, target))
+        assert (world.record().attempt, world.record().note) == (2, "")
+
+    play(story, "a", "b")
+
+
 def order(world: Lives, target: str) -> None:
     name = world.home.items(WORKLOADS)[0]["metadata"]["name"]
     notes = {"metadata": {"annotations": {Order.MOVE_TO.value: target}}}

@@ -13,9 +13,12 @@ from typer.testing import CliRunner
 from fedq.cli import app
 from fedq.rig import controllers, modules, tools
 from fedq.rig.build import GOTOOLS
-from fedq.rig.controllers import is_built, reached_at
+from fedq.rig.controllers import is_built, reached
 from fedq.rig.errors import RigError
-from fedq.rig.operators import CONTROLLERS, JOBSET, Controller, Seat
+from fedq.rig.operators import CONTROLLERS, JOBSET, KUEUES, Controller, Seat
+
+SEAT = Seat("127.0.0.1", 8081, 9443, Path("/nowhere"))
+BY_ADDRESS = controllers._by_address(SEAT, b"PEM")
 
 
 @pytest.fixture
@@ -54,12 +57,45 @@ def test_a_webhook_is_reached_by_address() -> None:
     hook = {"name": "mpod.kb.io", "rules": rules, "clientConfig": {"service": service}}
     given = {"kind": "MutatingWebhookConfiguration", "webhooks": [hook]}
 
-    (found,) = reached_at(given, "127.0.0.1:9443", b"PEM")["webhooks"]
+    (found,) = reached(given, BY_ADDRESS)["webhooks"]
 
     trusted = base64.b64encode(b"PEM").decode()
     assert found["clientConfig"] == {"url": "https://127.0.0.1:9443/mutate", "caBundle": trusted}
     assert found["rules"] == rules
     assert hook["clientConfig"] == {"service": service}
+
+
+def test_a_conversion_is_reached_by_address() -> None:
+    """What it converts stays as its installation has it; a CRD without one is left alone."""
+    service = {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/convert"}
+    webhook = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+    spec = {"group": "kueue.x-k8s.io", "conversion": {"strategy": "Webhook", "webhook": webhook}}
+    given = {"kind": "CustomResourceDefinition", "spec": spec}
+    plain = {"kind": "CustomResourceDefinition", "spec": {"group": "kueue.x-k8s.io"}}
+
+    found = reached(given, BY_ADDRESS)["spec"]
+
+    trusted = base64.b64encode(b"PEM").decode()
+    client = {"url": "https://127.0.0.1:9443/convert", "caBundle": trusted}
+    assert found["conversion"]["webhook"] == {
+        "clientConfig": client,
+        "conversionReviewVersions": ["v1"],
+    }
+    assert found["group"] == "kueue.x-k8s.io"
+    assert reached(plain, BY_ADDRESS) == plain
+
+
+def test_a_webhook_with_a_certificate_of_its_own_is_reached_by_its_service() -> None:
+    """That leads to this machine, at the port that the program has."""
+    service = {"name": "kueue-webhook-service", "namespace": "kueue-system"}
+    hook = {"name": "vjob.kb.io", "clientConfig": {"service": {**service, "path": "/v"}}}
+    given = {"kind": "ValidatingWebhookConfiguration", "webhooks": [hook]}
+
+    (found,) = reached(given, controllers._by_service(SEAT))["webhooks"]
+    leads = controllers._leading_here({"metadata": {**service, "labels": {"a": "b"}}})
+
+    assert found["clientConfig"] == {"service": {**service, "path": "/v", "port": 9443}}
+    assert (leads["metadata"], leads["spec"]["externalName"]) == (service, "localhost")
 
 
 def test_it_acts_with_the_rights_of_its_account(tmp_path: Path) -> None:
@@ -88,11 +124,14 @@ def test_program_and_manifests_make_it_whole(cache: Path, module: Path) -> None:
     assert kept.read_text() == ""
 
 
-def test_the_command_prints_where_they_are(cache: Path, module: Path) -> None:
+@pytest.mark.parametrize(("option", "wanted"), [("controllers", CONTROLLERS), ("kueue", KUEUES)])
+def test_the_command_prints_where_they_are(
+    cache: Path, module: Path, option: str, wanted: tuple[Controller, ...]
+) -> None:
     """Only them: the control planes are another matter."""
-    programs = {one.name: str(built(cache, one)) for one in CONTROLLERS}
+    programs = {one.name: str(built(cache, one)) for one in wanted}
 
-    found = CliRunner().invoke(app, ["rig", "binaries", "--controllers"])
+    found = CliRunner().invoke(app, ["rig", "binaries", f"--{option}"])
 
     assert found.exit_code == 0, found.output
     assert dict(line.split() for line in found.stdout.splitlines()) == programs
@@ -116,7 +155,7 @@ def test_a_module_that_cannot_be_had_is_told(
     assert caught.value.why == "no such module"
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS, ids=lambda one: one.name)
+@pytest.mark.parametrize("controller", [*CONTROLLERS, *KUEUES], ids=lambda one: one.name)
 def test_its_module_is_pinned_to_the_version(controller: Controller) -> None:
     """What is built is what the manifests are of, and the program is the tool of the module."""
     (package,) = controller.group.packages.values()
@@ -132,7 +171,7 @@ def test_its_module_is_pinned_to_the_version(controller: Controller) -> None:
     assert controller.group in tools.GROUPS
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS, ids=lambda one: one.name)
+@pytest.mark.parametrize("controller", [*CONTROLLERS, *KUEUES], ids=lambda one: one.name)
 def test_nothing_of_it_listens_beyond_its_address(controller: Controller, tmp_path: Path) -> None:
     """What has a webhook or a page for probes is told where; what has neither listens nowhere."""
     started = controller.start(Seat("127.9.8.7", 18081, 19443, tmp_path))

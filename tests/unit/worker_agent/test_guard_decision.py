@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,7 +75,7 @@ def test_the_end_of_the_lease_ends_runs_by_their_policy(run: Run, end: float) ->
     assert KNOWN.ends(run) == end
 
 
-def test_without_any_notice_a_guard_is_patient_for_one_lease() -> None:
+def test_without_any_notice_a_guard_is_patient_for_a_while() -> None:
     """And then takes the lease as over."""
     unknown = Knowledge(since=50, patience=120)
 
@@ -128,19 +130,27 @@ def test_k_of_the_notice_counts_before_the_setting() -> None:
 RATE = st.floats(-1e-3, 1e-3)
 
 
-@given(RATE, RATE, st.floats(0, 1), st.floats(0, 200), st.sampled_from([FAST, Timings()]))
+KILLS = st.sampled_from([0.5, 4.0, 7.0, FAST.kill, Timings().kill, 300.0])
+
+
+@given(RATE, RATE, st.floats(0, 1), st.floats(0, 200), st.sampled_from([FAST, Timings()]), KILLS)
 def test_whatever_the_clocks_run_at_everything_is_gone_before_a_re_run(
-    worker_rate: float, manager_rate: float, tick: float, grace: float, timings: Timings
+    worker_rate: float, manager_rate: float, tick: float, grace: float, base: Timings, kill: float
 ) -> None:
     """The worker counts from before the renewal was sent, the manager from after it was seen. Both
-    clocks may be wrong by the bound on their rate; the guard may look a tick late.
+    clocks may be wrong by the bound on their rate; the guard may look a tick late. L_M is the least
+    that the manager takes.
     """
+    timings = replace(base, kill=kill)
+    timings = replace(timings, rerun=timings.bound())
     sent = 1000.0  # on the clock of the worker, at real time 0
     knowledge = Knowledge(0, 1, Notice(sent, sent + timings.lease, timings.kill))
-    looked = knowledge.ends(RUN) + Times().lead + tick * timings.tick
     run = Run("j", "1", grace=grace)
-    killed = Times().kill_at(run, knowledge.ends(run), looked, timings.kill)
-    gone = (killed + Times().margin - sent) / (1 + worker_rate)
+    end = knowledge.ends(run)
+    looked = Times().term_at(end, timings.kill) + tick * timings.tick
+    killed = Times().kill_at(run, end, looked, timings.kill)
+    takes = min(Times().margin, timings.kill)
+    gone = (killed + takes - sent) / (1 + worker_rate)
     rerun = timings.rerun / (1 + manager_rate)
 
     assert gone <= rerun

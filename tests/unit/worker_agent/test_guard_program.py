@@ -93,7 +93,7 @@ def stopped_at(node: Node) -> float:
 
 def test_the_run_ends_at_the_deadline(node: Node) -> None:
     """Not before it, and within a tick after it; renewals move it."""
-    node.guard(LEASE="3600")
+    node.guard(PATIENCE="3600")
     first = node.write(2.0)
     node.hears_of(first)
     deadline = node.write(4.0)
@@ -107,7 +107,7 @@ def test_the_run_ends_at_the_deadline(node: Node) -> None:
 
 def test_a_guard_that_stood_still_acts_as_soon_as_it_goes_on(node: Node) -> None:
     """The clock went on: the deadline passed meanwhile."""
-    guard = node.guard(LEASE="3600")
+    guard = node.guard(PATIENCE="3600")
     deadline = node.write(3.0)
     node.hears_of(deadline)
     guard.send_signal(signal.SIGSTOP)
@@ -124,31 +124,41 @@ def test_a_guard_that_was_killed_knows_the_deadline_when_it_starts_again(node: N
     deadline = node.write(8.0)
     node.guard().kill()
     node.deadline_file.unlink()
-    node.guard(LEASE="3600")
+    node.guard(PATIENCE="3600")
     assert node.status()["deadline"] == deadline
 
     assert 0 <= stopped_at(node) - deadline < 2
 
 
-def test_without_any_notice_it_waits_for_one_lease(node: Node) -> None:
+def test_without_any_notice_it_waits_for_a_while(node: Node) -> None:
     """And says that it knows of none."""
     began = boottime()
-    node.guard(LEASE="2")
+    node.guard(PATIENCE="2")
 
     assert stopped_at(node) - began >= 2
     assert node.status()["problems"] == [f"{node.deadline_file} is not there"]
 
 
+def test_a_guard_that_starts_again_and_again_waits_no_longer(node: Node) -> None:
+    """Its patience counts from the first start since the machine started."""
+    began = boottime()
+    node.guard(PATIENCE="3").kill()
+    time.sleep(2)  # part of that time
+    node.guard(PATIENCE="3")
+
+    assert 3 <= stopped_at(node) - began < 4.8
+
+
 def test_a_notice_from_before_the_machine_started_is_worth_little(node: Node) -> None:
     """That lease may have ended while the machine was off."""
     node.write(3600, boot="another")
-    node.guard(LEASE="3600", REBOOTED="1.5")
+    node.guard(PATIENCE="1.5")
     stopped_at(node)
 
 
 def test_an_agent_that_renews_keeps_the_run_alive(node: Node) -> None:
     """A guard that knew of nothing at first, too."""
-    node.guard(LEASE="2")
+    node.guard(PATIENCE="2")
     deadline = node.write(3600)
     time.sleep(2.5)  # beyond the patience of the guard
 
@@ -173,6 +183,7 @@ def test_it_ends_when_it_is_told_to(node: Node) -> None:
         ({"DEADLINE_FILE": "/x", "KILL": "6"}, "leave a run no time"),
         ({"DEADLINE_URL": "ftp://x"}, "no http"),
         ({"DEADLINE_FILE": "/x", "TICK": "0"}, "greater than 0"),
+        ({"DEADLINE_FILE": "/x", "TICK": "60"}, "less than or equal to 1"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(

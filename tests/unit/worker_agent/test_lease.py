@@ -22,25 +22,26 @@ from federation.core import events as on
 from federation.core.facts import JobState
 from federation.core.failover import FAST, Tier
 from federation.core.health import Brake, Facts, judge
-from federation.core.holding import Lease, Tenure, Terms
+from federation.core.holding import Lease, Terms
 from federation.core.lease import Watch, observe
 from federation.core.lifecycle import step
 from federation.core.stay import LifeRules
 from federation.edge.errors import Unreachable
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
-from federation.edge.resources import CONFIGMAPS, LEASES, NAMESPACES, WORKER_REPORTS
+from federation.edge.resources import (
+    CONFIGMAPS,
+    LEASES,
+)
 from tests.fakes.kube_api import FakeKube
 from tests.unit.core.build import behind, copy, local, record
-from tests.unit.manager.support import stop, until
-from tests.unit.worker_agent.support import Worker, mirrored, unlimited
+from tests.unit.manager.support import until
+from tests.unit.worker_agent.support import Worker, mirrored
 from worker_agent import heartbeat as heartbeats
 from worker_agent.deadline_file import DeadlineFile
 from worker_agent.epochs import Epochs
 from worker_agent.heartbeat import Heartbeat, ReplacedError
 from worker_agent.pulse import Pulse
-from worker_agent.report import Reporter
-from worker_agent.takeover import Takeover
 
 NOTES = {"fedq.io/epoch": "3", "fedq.io/renew-seconds": "5", "fedq.io/kill-seconds": "45"}
 
@@ -690,95 +691,6 @@ async def test_two_raise_the_epoch_at_once() -> None:
     both = await asyncio.gather(*(cluster.epochs.raise_to(n) for n in (2, 9, 4)))
     assert cluster.stored() == {"epoch": "9"}
     assert max(both) == 9
-
-
-def status_of_report(worker: Worker) -> Any:
-    found = worker.fake.items(WORKER_REPORTS)
-    return found[0].get("status") if found else None
-
-
-async def test_the_order_of_a_takeover() -> None:
-    """ConfigMap, then report."""
-    worker = Worker()
-    worker.fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
-    async with worker.running() as agent:
-        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
-        reporter = Reporter(client, agent.state.catalog, agent, "a")
-        task = asyncio.create_task(reporter.run())
-        take_over = Takeover(Epochs(client), agent, reporter)
-        agent.quotas_changed()  # so that it decides once more
-        try:
-            await until(lambda: status_of_report(worker))
-            assert "inventoryEpoch" not in status_of_report(worker)
-            worker.fake.log.clear()
-            assert await take_over(4) == 4
-        finally:
-            await stop([task])
-    paths = [path for method, path in worker.fake.log if method in ("PATCH", "POST", "PUT")]
-    assert "configmaps" in paths[0]
-    (report,) = worker.fake.items(WORKER_REPORTS)
-    assert (report["status"]["inventoryEpoch"], report["status"]["tier"]) == (4, "A")
-
-
-async def test_a_takeover_waits_for_what_is_being_written() -> None:
-    """A start that was sent before the fence was heard of is over when the report is written."""
-    worker = Worker()
-    worker.fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
-    async with worker.running() as agent:
-        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
-        reporter = Reporter(client, agent.state.catalog, agent, "a")
-        agent.quotas_changed()
-        slow, start = asyncio.Event(), agent.state.api.start
-
-        async def late(*arguments: Any) -> None:
-            await slow.wait()
-            await start(*arguments)
-
-        agent.state.api.start = late  # type: ignore[method-assign]
-        worker.add(mirrored("a"))
-        uid = worker.get("a")["metadata"]["uid"]
-        await until(lambda: agent.state.busy(uid))
-        task = asyncio.create_task(Takeover(Epochs(client), agent, reporter)(4))
-        await until(lambda: worker.fake.items(CONFIGMAPS))
-        for _ in range(50):
-            await asyncio.sleep(0)
-        assert not worker.fake.items(WORKER_REPORTS)
-        slow.set()
-        assert await task == 4
-        assert worker.started("a")
-        assert status_of_report(worker)["inventoryEpoch"] == 4
-
-
-@pytest.mark.parametrize("kill", [1000.0, 0.2])
-async def test_a_takeover_waits_for_what_should_have_been_stopped(kill: float) -> None:
-    """The API server was down when the lease ended. Its pods are gone before the lease holds again,
-    for guards go by that; but a pod that cannot go keeps the cluster away for K only.
-    """
-    worker = Worker()
-    worker.fake.create(NAMESPACES, {"metadata": {"name": FEDQ_NAMESPACE}})
-    leases = [unlimited(1)]
-    worker.lease = lambda: leases[-1]
-    async with worker.running() as agent:
-        client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
-        reporter = Reporter(client, agent.state.catalog, agent, "a")
-        agent.quotas_changed()
-        worker.add(mirrored("a"))
-        await until(lambda: worker.started("a"))
-        worker.run_pods("a")
-        await until(lambda: next(iter(agent.state.jobs.values())).pods.active)
-        assert not agent.state.late()
-        leases.append(Lease(1, Tenure(1, 0.0, 0.0), seen=4, terms=Terms(kill=kill)))
-        agent.lease_changed()
-        task = asyncio.create_task(Takeover(Epochs(client), agent, reporter)(4))
-        await until(lambda: not worker.started("a"), "it is stopped")
-        await until(lambda: worker.fake.items(CONFIGMAPS))
-        assert not worker.fake.items(WORKER_REPORTS)
-        assert agent.state.late()
-        if kill > 1.0:
-            worker.stopping("a", terminating=0)
-        assert await task == 4
-        assert bool(agent.state.late()) is (kill < 1.0)
-        assert status_of_report(worker)["inventoryEpoch"] == 4
 
 
 # The thread
