@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +19,9 @@ from fedq.drill.drill import Drill
 from fedq.drill.lanes import run_all
 from fedq.drill.picture import page
 from fedq.drill.prepare import Bench, Wishes
-from fedq.drill.real import REAL, refusal, run_real
+from fedq.drill.real import REAL, foresee, refusal, run_real
 from fedq.drill.report import as_json, as_text
-from fedq.drill.result import Outcome
+from fedq.drill.result import Outcome, Result
 from fedq.errors import BAD_INPUT, FAILED, CommandError
 from fedq.output import age, columns
 from fedq.rig.cli import tell
@@ -101,22 +101,28 @@ def run(
     ] = None,
     runtime: Annotated[RuntimeName, typer.Option(help="Runtime of the manager.")] = RuntimeName.ray,
     lanes: Annotated[
-        int,
+        int | None,
         typer.Option(
-            max=8, help="Rigs on which drills run side by side; default: 2 with --all, else 1."
+            min=1,
+            max=8,
+            help="Rigs on which drills run side by side; default: 2 with --all, else 1.",
+            show_default=False,
         ),
-    ] = 0,
+    ] = None,
     jobs: Annotated[
         int, typer.Option(min=20, help="Jobs of half-lost, where a machine cannot hold 1,000.")
     ] = 1000,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the rig up afterwards.")] = False,
 ) -> None:
-    """Run drills on a rig of their own; exit code 0 only if every one passed.
+    """Run drills on a rig of their own; exit code 0 only if every one passed. For a real cluster
+    there is `fedq drill real`.
 
     Everything is taken down again, also after Ctrl-C or an error, unless --keep is given; a rig
     that was kept is used again.
     """
     drills = _chosen(names or [], every)
+    if html is not None:
+        _see_writable(html)
     wishes = Wishes(
         profile.value if profile else "",
         tier.value if tier else "",
@@ -129,11 +135,7 @@ def run(
         most = max(drill.workers for drill in drills)
         benches = [Bench(rig, wishes, tell, 2 if n else most) for n, rig in enumerate(rigs)]
         results = run_all(drills, benches, tell)
-    if html is not None:
-        html.write_text(page(results))
-    typer.echo(as_json(results) if as_object else as_text(results))
-    if any(result.outcome is not Outcome.PASSED for result in results):
-        raise typer.Exit(FAILED)
+    _tell_results(results, html, as_object=as_object)
 
 
 @app.command(
@@ -146,23 +148,64 @@ def real(
     context: ContextOption = None,
     cluster: Annotated[str, typer.Option(help="The worker to cordon.", show_default=False)] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
+    ] = False,
     as_object: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a report to this file.")
+    ] = None,
 ) -> None:
     """Run a drill on a real cluster: only what happens to every installation now and then.
 
-    The context is that of the management cluster, or of a worker for agent-killed.
+    The context is that of the management cluster, or of a worker for agent-killed. What runs is
+    judged by its pods on the worker clusters: by a context of yours that is called as the cluster
+    is, or else with the kubeconfig that the manager uses.
     """
     if why := refusal(name):
         raise CommandError("this drill is for rigs", why, "fedq drill run", code=BAD_INPUT)
     if name == "cordon" and not cluster:
         raise CommandError("no worker is named", todo="Name one with --cluster.", code=BAD_INPUT)
     drill = next(drill for drill in REAL if drill.name == name)
+    if html is not None:
+        _see_writable(html)
     target = connect.choose(kubeconfig, context)
+    if dry_run:
+        lines = connect.run(target, lambda found: foresee(drill, found, cluster))
+        typer.echo(f"on {target.endpoint.server} this would")
+        for line in lines:
+            typer.echo(f"  {line}")
+        return
     if not yes:
         typer.confirm(f"{drill.shows}. Do it on {target.endpoint.server}?", abort=True, err=True)
-    result = connect.run(target, lambda found: run_real(drill, found.client, cluster, tell))
-    typer.echo(as_json([result]) if as_object else as_text([result]))
-    if result.outcome is not Outcome.PASSED:
+    with _ends_as_by_ctrl_c():
+        result = connect.run(target, lambda found: run_real(drill, found, cluster, tell))
+    _tell_results([result], html, as_object=as_object)
+
+
+def _see_writable(html: Path) -> None:
+    """Refuse a report that could not be written when the drills have run."""
+    new = not html.exists()
+    try:
+        with html.open("a"):
+            pass
+    except OSError as error:
+        raise CommandError(
+            f"the report cannot be written to {html}",
+            error.strerror or str(error),
+            "Give --html a file in a folder that is there and that you may write to.",
+            code=BAD_INPUT,
+        ) from error
+    if new:
+        html.unlink()
+
+
+def _tell_results(results: list[Result], html: Path | None, *, as_object: bool) -> None:
+    """Print them, then write the report: what cannot be written then loses no result."""
+    typer.echo(as_json(results) if as_object else as_text(results))
+    if html is not None:
+        html.write_text(page(results))
+    if any(result.outcome is not Outcome.PASSED for result in results):
         raise typer.Exit(FAILED)
 
 
@@ -178,23 +221,33 @@ def _rigs(count: int, keep: bool) -> Iterator[list[Rig]]:
                 "drills break what they find, and would break that",
                 "Run `fedq rig down` first, or set FEDQ_RIG_HOME to a folder of its own.",
             )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield rigs
-    finally:
-        for rig in rigs:
-            if keep:
-                tell(f"the rig in {rig.home} is still up; `fedq rig down` takes it down")
-            else:
-                tell(f"taking down the rig in {rig.home}")
-                with _uninterrupted():
-                    take_down(rig)
+    with _ends_as_by_ctrl_c():
+        try:
+            yield rigs
+        finally:
+            for rig in rigs:
+                if keep:
+                    tell(f"the rig in {rig.home} is still up; `fedq rig down` takes it down")
+                else:
+                    tell(f"taking down the rig in {rig.home}")
+                    with _uninterrupted():
+                        take_down(rig)
+
+
+def _ends_as_by_ctrl_c() -> AbstractContextManager[None]:
+    """SIGTERM, and a terminal that is closed, end the block in a way that mends what it broke."""
+    return _handled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP)
+
+
+def _uninterrupted() -> AbstractContextManager[None]:
+    return _handled(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+def _handled(handler: Any, *numbers: signal.Signals) -> Iterator[None]:
+    """What is ignored, as SIGHUP under nohup, is left alone."""
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in heard}
     try:
         yield
     finally:
@@ -215,6 +268,11 @@ def _chosen(names: list[str], every: bool) -> list[Drill]:
     for name in names:
         if (drill := find(name)) is None:
             known = ", ".join(drill.name for drill in DRILLS)
-            raise CommandError(f"there is no drill {name!r}", f"there are {known}", code=BAD_INPUT)
+            raise CommandError(
+                f"there is no drill {name!r}",
+                f"there are {known}",
+                f"On a real cluster: `fedq drill real {name}`." if not refusal(name) else "",
+                code=BAD_INPUT,
+            )
         chosen.append(drill)
     return chosen

@@ -11,7 +11,7 @@ from fedq.drill.result import Outcome, Result, rounded
 from fedq.drill.timeline import Mark, What
 from fedq.output import columns
 
-QUIET = (What.RENEWED,)
+QUIET = (What.RENEWED, What.ACTIVE)
 """Marks that are too many to be told one by one."""
 
 
@@ -31,7 +31,7 @@ def as_text(results: Sequence[Result]) -> str:
 
 
 def table(results: Sequence[Result]) -> str:
-    """One line for each drill."""
+    """One line for each drill, why some were skipped, and how many ended in which way."""
     headings = (
         "DRILL", "OUTCOME", "DETECT_S", "STOP_S", "RERUN_S", "OVERLAP_S", "LOST", "DUPLICATES",
         "WASTED_GPU_S", "TOOK_S",
@@ -47,7 +47,12 @@ def table(results: Sequence[Result]) -> str:
     summary = ", ".join(
         f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome]
     )
-    return f"{columns(headings, rows)}\n{summary or 'no drill was run'}"
+    skipped = [
+        f"{result.name} was skipped: {'; '.join(result.reasons)}"
+        for result in results
+        if result.outcome is Outcome.SKIPPED
+    ]
+    return "\n".join([columns(headings, rows), *skipped, summary or "no drill was run"])
 
 
 def paragraph(result: Result) -> str:

@@ -29,6 +29,8 @@ class What(StrEnum):
     """A copy stands on a worker, suspended; the detail is the attempt."""
     STARTED = "started"
     """A copy was started by its agent (it is not suspended any more)."""
+    ACTIVE = "active"
+    """A status counts the first pod: that of a copy, or (without a cluster) of the Job itself."""
     STOPPED = "stop ordered"
     """A copy was suspended by its agent."""
     ADOPTED = "adopted"

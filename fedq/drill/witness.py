@@ -105,6 +105,8 @@ class Witness:
         """A Job on the management cluster."""
         name = obj["metadata"]["name"]
         before, self.locals[name] = self.locals.get(name), obj
+        if active(obj) and not active(before):
+            self.timeline.mark(What.ACTIVE, job=name)
         if finished(obj) and not finished(before):
             self.timeline.mark(What.FINISHED, job=name, detail=finished(obj))
 
@@ -116,6 +118,8 @@ class Witness:
         if before is None or before["metadata"]["uid"] != obj["metadata"]["uid"]:
             self.timeline.mark(What.OFFERED, cluster, name, f"attempt {attempt(obj)}")
             before = None
+        if active(obj) and not active(before):
+            self.timeline.mark(What.ACTIVE, cluster, name)
         was_up = before is not None and not before["spec"].get("suspend")
         is_up = not obj["spec"].get("suspend")
         if is_up and not was_up:
@@ -205,6 +209,11 @@ def finished(obj: Json | None) -> str:
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
             return str(condition["type"])
     return ""
+
+
+def active(obj: Json | None) -> bool:
+    """Whether the status of a Job counts a pod that has not ended."""
+    return bool(((obj or {}).get("status") or {}).get("active"))
 
 
 def note(obj: Json, key: Mirror) -> str | None:

@@ -10,16 +10,15 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from fedq.drill.faults import clocks, store
+from fedq.drill.faults import store
 from fedq.drill.faults.link import Way, partition
-from fedq.drill.faults.processes import dead, frozen, kill
+from fedq.drill.faults.processes import dead, frozen
 from fedq.drill.faults.routed import RoutedLink
 from fedq.rig.errors import RigError
 from fedq.rig.network import Namespaces, existing, remove, tag, why_not
@@ -278,32 +277,6 @@ async def test_redis_forgets_is_full_and_is_read_only(apart: Rig) -> None:
         assert await store.command(stack, "SET", "b", "1") == "OK"
         await store.flush(stack)
         assert await store.keys(stack) == 0
-
-
-async def test_a_wrong_clock_is_wrong_for_that_process_alone(apart: Rig) -> None:
-    """The wall clock jumps; the boot-time clock, by which leases are counted, does not."""
-    if not clocks.library():
-        pytest.skip("libfaketime is not installed")
-    code = (
-        "import signal, time\n"
-        "boot = time.clock_gettime(time.CLOCK_BOOTTIME)\n"
-        "print(time.time(), boot, time.monotonic(), flush=True)\n"
-        "signal.pause()\n"
-    )
-    apart.start_process("watch", [sys.executable, "-c", code], {})
-    log = apart.process("watch")
-    assert log is not None
-    assert wait_until(lambda: len(log.log.read_text().split()) == 3, 10)
-    async with clocks.skewed(apart, "watch", 600):
-        assert wait_until(lambda: len(log.log.read_text().split()) == 6, 10)
-        wall, boot, monotonic = map(float, log.log.read_text().split()[3:])
-        assert 590 < wall - time.time() < 610
-        assert abs(boot - time.clock_gettime(time.CLOCK_BOOTTIME)) < 10
-        assert abs(monotonic - time.monotonic()) < 10
-    assert wait_until(lambda: len(log.log.read_text().split()) == 9, 10)
-    assert abs(float(log.log.read_text().split()[6]) - time.time()) < 10
-    await kill(apart, "watch")
-    apart.stop_process("watch")
 
 
 def test_what_a_crash_left_behind_is_removed(tmp_path: Path) -> None:

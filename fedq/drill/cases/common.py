@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from federation.core.failover import PROFILES
 from fedq.drill.drill import longest
@@ -14,6 +17,8 @@ from fedq.drill.timeline import What
 
 SLACK_S = 1.0
 """For the steps between a timer and what is seen of it."""
+SUSPECT_S = 3.0
+"""From when a cluster becomes suspect to when it is shown as such."""
 RERUN_S = 10.0
 """From the end of the wait to the last process that runs again."""
 ENDURANCE_S = 600.0
@@ -35,6 +40,12 @@ async def start_on_one(ground: Ground, plans: list[Plan]) -> tuple[str, list[str
         f"the Lease of {victim} to be renewed",
     )
     return victim, names
+
+
+async def manager_says(ground: Ground) -> dict[str, Any]:
+    """What the manager says of itself; {} while it says nothing."""
+    page = await asyncio.to_thread(ground.stack.page, "manager", "status")
+    return dict(json.loads(page or b"{}"))
 
 
 def duration(ground: Ground, at_least: float = 0.0) -> float:
@@ -91,7 +102,7 @@ def expect_stop(
     expect_others_well(ground)
     if told:
         shown = ground.shown(victim, *SUSPECT)
-        expect.at_most("shown as suspect after the fault", shown, times.suspect + 3)
+        expect.at_most("shown as suspect after the fault", shown, times.suspect + SUSPECT_S)
     if ordered:
         marks = ground.timeline.find(What.STOPPED, cluster=victim, after=cut)
         last = max((mark.at - cut for mark in marks), default=None)

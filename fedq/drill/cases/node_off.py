@@ -4,14 +4,13 @@ may go to another node; a job that its cards tie to its node is queued again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from federation.core.reasons import Reason
 from federation.edge.kube import KubeClient
-from federation.edge.resources import NODES, PODS, Json
+from federation.edge.resources import PODS, Json
 from fedq.drill.cases.common import expect_others_well, start_on_one
-from fedq.drill.faults.processes import running_part, strike
+from fedq.drill.faults.nodes import powered_off
 from fedq.drill.ground import Ground
 from fedq.drill.jobs import CARDS_OF_A_NODE, Plan
 from fedq.drill.timeline import What
@@ -30,23 +29,13 @@ async def power_off(ground: Ground) -> None:
     client = ground.clients[victim]
     pods = await _pods(client, ground.namespace)
     off = {_nodes(pods, "gang-000")[0], _nodes(pods, "tied-000")[0]}
-    hit = [pod for pod in pods if _node(pod) in off]
-    kept = [await client.get(NODES, node) for node in sorted(off)]
     ground.strike(victim, note=f"{' and '.join(sorted(off))} lose power")
-    for pod in hit:
-        uid = pod["metadata"]["uid"]
-        for pid in await asyncio.to_thread(running_part, ground.stack.rig, f"pods/{victim}", uid):
-            strike(pid)
-    for node in sorted(off):
-        await client.delete(NODES, node)
-    await ground.past(15)
-    for gone in kept:
-        meta = {key: gone["metadata"].get(key) for key in ("name", "labels", "annotations")}
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": gone["status"]}
-        await client.create(NODES, body)
+    async with powered_off(ground.stack.rig, client, victim, off) as hit:
+        await ground.past(15)
     ground.heal("they are back")
     await ground.complete(names, 180)
-    _expect(ground, names, [_job(pod) for pod in hit])
+    mine = [pod for pod in hit if pod["metadata"]["namespace"] == ground.namespace]
+    _expect(ground, names, [_job(pod) for pod in mine])
     fresh = await ground.submit(Plan(8, 2, prefix="fresh", cards=4, on=victim))
     await ground.complete(fresh, 60)  # all 32 cards of it are free again, each once
     expect_others_well(ground)

@@ -20,14 +20,13 @@ PATIENCE_S = 240.0
 @dataclass(frozen=True, slots=True)
 class Line:
     """`peer` is what was measured there. `run` does the same here, states what is expected, and
-    returns what came of it, in words and numbers. `slower` says why it takes longer here, where it
-    does as designed.
+    returns what came of it, in words and numbers; beside that, if a part of it took longer than
+    there, as designed, which one and why.
     """
 
     number: str
     peer: str
-    run: Callable[[Ground], Awaitable[str]]
-    slower: str = ""
+    run: Callable[[Ground], Awaitable[str | tuple[str, str]]]
 
 
 async def compare(ground: Ground, line: Line) -> None:
@@ -36,17 +35,20 @@ async def compare(ground: Ground, line: Line) -> None:
     """
     ground.tell(f"  {line.number}: {(line.run.__doc__ or '').splitlines()[0]}")
     findings = ground.expect.findings
-    before, found = len(findings), ""
+    before, slower = len(findings), ""
     try:
         found = await line.run(ground)
+        if isinstance(found, tuple):
+            found, slower = found
     except Stuck as stuck:
         found = str(stuck)
         ground.expect.true(f"the step of {line.number} came to its end", False, found)
     own = findings[before:]
     findings[before:] = [replace(one, what=f"{line.number} {one.what}") for one in own]
     better = all(one.held for one in own)
-    word = f"slower than the peer, {line.slower}" if line.slower else "better than the peer"
-    word = word if better else "NOT better than the peer"
+    word = "better than the peer" if better else "NOT better than the peer"
+    if slower:
+        word = f"{word}, and slower in one part ({slower})"
     ground.expect.remark(f"{line.number} {word}: {found} (MultiKueue: {line.peer})")
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 from federation.edge.machine import boottime
-from fedq.drill.cases.common import expect_others_well, start_on_one
+from fedq.drill.cases.common import expect_others_well, manager_says, start_on_one
 from fedq.drill.faults.processes import running_part, strike
 from fedq.drill.ground import Ground, Stuck
 from fedq.drill.jobs import Plan
@@ -62,16 +61,9 @@ async def _waves(ground: Ground, prefix: str) -> list[str]:
 async def _in_use(ground: Ground) -> None:
     """Until the workers of the clusters are actors of Ray: what nobody uses cannot be missed."""
     deadline = boottime() + RETURNS_S
-    while (said := await _said(ground)).get("runtime") != "ray":
+    while (said := await manager_says(ground)).get("runtime") != "ray":
         if boottime() > deadline:
             why = said.get("runtimeProblem") or "the manager does not say why"
             raise Stuck(f"Ray was not in use within {RETURNS_S:.0f} s: {why}")
         await asyncio.sleep(1)  # a poll interval inside a bounded wait
     ground.note("the cluster workers are actors of Ray")
-
-
-async def _said(ground: Ground) -> dict[str, str]:
-    """What the manager says of itself."""
-    page = await asyncio.to_thread(ground.stack.page, "manager", "status")
-    said: dict[str, str] = json.loads(page or b"{}")
-    return said

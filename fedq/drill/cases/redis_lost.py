@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fedq.drill.faults import store
 from fedq.drill.faults.processes import dead
-from fedq.drill.ground import Ground
+from fedq.drill.ground import Conditions, Ground
 from fedq.drill.jobs import CARDS_OF_A_NODE, CARDS_OF_A_WORKER, Plan
 from fedq.drill.timeline import What
 
@@ -15,6 +15,7 @@ OUT_OF_ORDER = 5.0
 """In % of all pairs of a job of low and one of high priority. They are decided on in their order
 and bound by writes side by side: on a busy machine that of the one decided on first may take
 seconds longer, so that a few change places. Of an order that is lost half of the pairs tell."""
+ENDURANCE_S = 120.0
 WAITING = 20
 """Jobs of each priority that wait for room."""
 
@@ -31,13 +32,21 @@ async def flushed(ground: Ground) -> None:
 
 
 async def killed(ground: Ground) -> None:
-    """It is killed and comes back empty, as a volume that is lost."""
+    """It is killed and comes back empty, as a volume that is lost; in an endurance run it is away
+    for two minutes.
+    """
     blockers = await _queue(ground)
     ground.strike(note="Redis killed")
     async with dead(ground.stack.rig, "redis"):
         await ground.complete(blockers, 60)
+        await ground.past(away_s(ground.conditions))
     ground.heal("Redis started again, empty")
     await _drain(ground)
+
+
+def away_s(conditions: Conditions) -> float:
+    """For how long Redis is away at least."""
+    return ENDURANCE_S if conditions.endurance else 0.0
 
 
 async def refuses(ground: Ground) -> None:

@@ -1,27 +1,25 @@
-"""`fedq drill`: what it lists and refuses, and the drills that are fit for a real cluster."""
+"""`fedq drill`: what it lists and refuses, and where its results go."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from federation.edge import resources as r
-from fedq.drill import real
+from fedq.commands import drill
 from fedq.drill.cases.table import DRILLS
-from tests.fakes.kube_api import FakeKube
+from fedq.drill.result import Outcome, Result
 from tests.unit.fedq.conftest import Fedq
-
-Json = dict[str, Any]
 
 
 def test_the_list_has_every_drill(fedq: Fedq) -> None:
     """With number, tier and what it shows."""
     shown = fedq("drill", "list")
     assert shown.exit_code == 0
-    for drill in DRILLS:
-        assert any(drill.name in line and drill.shows in line for line in shown.output.splitlines())
+    for each in DRILLS:
+        assert any(each.name in line and each.shows in line for line in shown.output.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -41,51 +39,63 @@ def test_a_wrong_choice_is_explained_before_anything_starts(
     assert says in run.output
 
 
-def give_workload(kube: FakeKube, name: str, cluster: str, attempt: int) -> None:
-    """A bound Workload."""
-    kube.create(r.WORKLOADS, {"metadata": {"name": name, "namespace": "team"}, "spec": {}})
-    status = {"status": {"fedq": {"cluster": cluster, "attempt": attempt}}}
-    kube.merge(r.WORKLOADS, name, status, "team", status=True)
-
-
-@pytest.mark.parametrize("name", ["worker-partition", "redis-flushed", "anything"])
-def test_what_destroys_is_refused_on_a_real_cluster(fedq: Fedq, name: str) -> None:
-    """With those that are allowed."""
-    run = fedq("drill", "real", name, "--yes")
+@pytest.mark.parametrize("lanes", ["-1", "0", "9"])
+def test_so_many_rigs_make_no_sense(fedq: Fedq, lanes: str) -> None:
+    """Exit code 2, and no rig."""
+    run = fedq("drill", "run", "keep", "--lanes", lanes)
     assert run.exit_code == 2
-    assert "manager-killed, agent-killed, cordon" in run.output
+    assert "--lanes" in run.output
 
 
-def test_a_cordon_comes_and_goes_and_moves_nothing(
-    fedq: Fedq, kube: FakeKube, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", [("run", "keep"), ("real", "cordon", "--cluster", "east")])
+def test_a_report_that_cannot_be_written_is_refused_before_anything_starts(
+    fedq: Fedq, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """A cordon that was there before is put back."""
-    monkeypatch.setattr(real, "WATCHED_S", 0.0)
-    notes = {"fedq.io/cordon": "repairs"}
-    kube.create(r.MULTIKUEUE_CLUSTERS, {"metadata": {"name": "east", "annotations": notes}})
-    give_workload(kube, "train", "east", 3)
-    run = fedq("drill", "real", "cordon", "--cluster", "east", "--yes", "--json")
-    assert run.exit_code == 0, run.output
-    drill = json.loads(run.stdout[run.stdout.index("{") :])["drills"][0]
-    assert drill["outcome"] == "passed"
-    assert [finding["found"] for finding in drill["findings"]] == ["east, attempt 3"]
-    after = kube.get(r.MULTIKUEUE_CLUSTERS, "east")
-    assert after["metadata"]["annotations"] == notes
+    """It would be missed after half an hour."""
+    run = fedq("drill", *command, "--html", str(tmp_path / "missing" / "drills.html"))
+    assert run.exit_code == 2
+    assert "cannot be written" in run.output
+    assert "a folder that is there" in run.output
 
 
-def test_nothing_is_done_without_a_yes(fedq: Fedq, kube: FakeKube) -> None:
-    """The question names the cluster."""
-    kube.create(r.MULTIKUEUE_CLUSTERS, {"metadata": {"name": "east"}})
-    run = fedq("drill", "real", "cordon", "--cluster", "east", input="n\n")
-    assert run.exit_code == 1
-    assert "https://fake" in run.output
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
+    """What `fedq drill run` finds, without a rig."""
+    results = [Result("keep", "2", "shows", Outcome.PASSED)]
+
+    @contextmanager
+    def none(count: int, keep: bool) -> Iterator[list[object]]:
+        yield []
+
+    monkeypatch.setattr(drill, "_rigs", none)
+    monkeypatch.setattr(drill, "run_all", lambda *args: results)
+    return results
 
 
-def test_pods_that_are_not_there_fail_the_drill(
-    fedq: Fedq, monkeypatch: pytest.MonkeyPatch
+def test_a_report_is_written_beside_what_is_printed(
+    fedq: Fedq, tmp_path: Path, ran: list[Result]
 ) -> None:
-    """Silence is no success."""
-    monkeypatch.setattr(real, "BACK_S", 0.0)
-    run = fedq("drill", "real", "manager-killed", "--yes")
+    """Nothing is left of the try whether it can be."""
+    file = tmp_path / "drills.html"
+    run = fedq("drill", "run", "keep", "--html", str(file))
+    assert run.exit_code == 0
+    assert "1 passed" in run.output
+    assert file.read_text().startswith("<!")
+
+
+def test_results_are_printed_before_the_report_is_written(
+    fedq: Fedq, tmp_path: Path, ran: list[Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder went away meanwhile."""
+    monkeypatch.setattr(drill, "run_all", lambda *args: (tmp_path / "d").rmdir() or ran)
+    (tmp_path / "d").mkdir()
+    run = fedq("drill", "run", "keep", "--html", str(tmp_path / "d" / "drills.html"))
     assert run.exit_code == 1
-    assert "none was found" in run.output
+    assert "1 passed" in run.stdout
+
+
+def test_who_looks_for_a_drill_of_real_clusters_is_shown_there(fedq: Fedq) -> None:
+    """`fedq drill run` brings up rigs only."""
+    run = fedq("drill", "run", "manager-killed")
+    assert run.exit_code == 2
+    assert "fedq drill real manager-killed" in run.output

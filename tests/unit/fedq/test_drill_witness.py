@@ -63,6 +63,15 @@ def test_the_life_of_a_copy(witness: Witness) -> None:
     ]
 
 
+def test_a_status_that_counts_a_pod(witness: Witness) -> None:
+    """First that of the copy, then that of the job; both once."""
+    for status in ({}, {"active": 1}, {"active": 1, "ready": 1}):
+        witness.see_copy("west", {**copy(suspend=True), "status": status})
+    for status in ({}, {"active": 1}, {"active": 1, "ready": 1}):
+        witness.see_local({"metadata": {"name": "train"}, "status": status})
+    assert told(witness)[1:] == [(What.ACTIVE, "west", "train", ""), (What.ACTIVE, "", "train", "")]
+
+
 def test_another_copy_of_the_same_name_is_offered_anew(witness: Witness) -> None:
     """What happened to the first one says nothing about the second."""
     witness.see_copy("west", copy(suspend=False, epoch=1))
