@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from federation.api import yaml_text
+from fedq.rig.tools import APPWRAPPER as APPWRAPPER_GROUP
 from fedq.rig.tools import JOBSET as JOBSET_GROUP
 from fedq.rig.tools import KUBERAY as KUBERAY_GROUP
 from fedq.rig.tools import LWS as LWS_GROUP
@@ -124,7 +125,8 @@ def _kuberay(seat: Seat) -> Started:
     return Started([health, "--metrics-addr=0", "--enable-leader-election=false"])
 
 
-def _training(seat: Seat) -> Started:
+def _told_ports(seat: Seat) -> Started:
+    """Entry points of ours."""
     ports = [f"--health-port={seat.health}", f"--webhook-port={seat.webhook}"]
     return Started([f"--host={seat.host}", *ports, f"--cert-dir={seat.folder}"])
 
@@ -156,7 +158,7 @@ TRAINING = Controller(
     TRAINING_GROUP,
     "github.com/kubeflow/training-operator",
     "kubeflow:training-operator",
-    _training,
+    _told_ports,
     "manifests",
     ("overlays/standalone",),
     without=frozenset({"mpijobs.kubeflow.org"}),
@@ -181,4 +183,10 @@ TRAINER = Controller(
     ("base/crds", "base/rbac", "base/webhook"),
 )
 """Makes JobSets of TrainJobs: of use with JobSet's controller."""
-CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER)
+APPWRAPPER = Controller(
+    APPWRAPPER_GROUP,
+    "github.com/project-codeflare/appwrapper",
+    "appwrapper-system:appwrapper-controller-manager",
+    _told_ports,
+)
+CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, APPWRAPPER)

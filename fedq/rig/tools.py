@@ -96,6 +96,9 @@ TRAINING = Group(
     pins=_OPERATORS,
 )
 MPI = Group("mpi-operator", "0.8.0", {"mpi-operator": "fedq.io/rig/operators/mpi"}, pins=_OPERATORS)
+APPWRAPPER = Group(
+    "appwrapper", "1.2.0", {"appwrapper": "fedq.io/rig/operators/appwrapper"}, pins=_OPERATORS
+)
 TRAINER = Group(
     "trainer",
     "2.2.0",
@@ -103,7 +106,8 @@ TRAINER = Group(
 )
 """More of them, of the versions and with the libraries that Kueue is built with, as far as they
 compile with these."""
-GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER)
+_CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, APPWRAPPER)
+GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, *_CONTROLLERS)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""
 
