@@ -664,10 +664,11 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_I}real_ray.py::test_a_service_is_stopped_by_deleting_its_copy",
             f"{_I}real_ray.py::test_a_service_that_waited_starts",
             f"{_I}real_trainer.py::test_one_runs_on_a_worker_and_comes_back",
+            f"{_I}real_mxjob.py::test_one_runs_on_a_worker_and_its_end_comes_back",
             f"{_I}real_appwrapper.py::test_one_runs_on_a_worker_and_comes_back",
             f"{_I}real_appwrapper.py::test_one_that_is_held_leaves_nothing_behind_and_runs_again",
         ),
-        missing="with their own controllers: MXJob, SparkApplication and Volcano's Job",
+        missing="with their own controllers: SparkApplication and Volcano's Job",
     ),
     Item(
         115,

@@ -13,6 +13,7 @@ from fedq.rig.tools import JOBSET as JOBSET_GROUP
 from fedq.rig.tools import KUBERAY as KUBERAY_GROUP
 from fedq.rig.tools import LWS as LWS_GROUP
 from fedq.rig.tools import MPI as MPI_GROUP
+from fedq.rig.tools import MXJOB as MXJOB_GROUP
 from fedq.rig.tools import TRAINER as TRAINER_GROUP
 from fedq.rig.tools import TRAINING as TRAINING_GROUP
 from fedq.rig.tools import Group
@@ -131,6 +132,12 @@ def _told_ports(seat: Seat) -> Started:
     return Started([f"--host={seat.host}", *ports, f"--cert-dir={seat.folder}"])
 
 
+def _mxjob(seat: Seat) -> Started:
+    """It has no webhook, and so does not listen where others of it do."""
+    health = f"--health-probe-bind-address={seat.host}:{seat.health}"
+    return Started(["--enable-scheme=mxjob", health, "--metrics-bind-address=0"])
+
+
 def _mpi(seat: Seat) -> Started:
     return Started([])
 
@@ -189,4 +196,17 @@ APPWRAPPER = Controller(
     "appwrapper-system:appwrapper-controller-manager",
     _told_ports,
 )
-CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, APPWRAPPER)
+MXJOB = Controller(
+    MXJOB_GROUP,
+    "github.com/kubeflow/training-operator",
+    "kubeflow:training-operator",
+    _mxjob,
+    "manifests",
+    ("overlays/standalone",),
+    without=frozenset(
+        f"{kind}s.kubeflow.org"
+        for kind in ("mpijob", "paddlejob", "pytorchjob", "tfjob", "xgboostjob")
+    ),
+)
+"""An older training operator, for this kind alone: not on a rig with the newer one."""
+CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, APPWRAPPER, MXJOB)

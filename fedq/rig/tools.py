@@ -106,7 +106,13 @@ TRAINER = Group(
 )
 """More of them, of the versions and with the libraries that Kueue is built with, as far as they
 compile with these."""
-_CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, APPWRAPPER)
+MXJOB = Group(
+    "mxjob",
+    "1.7.0",
+    {"mxjob": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
+)
+"""The last training operator that knows MXJob, with the libraries of its time."""
+_CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, APPWRAPPER, MXJOB)
 GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, *_CONTROLLERS)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""
