@@ -668,8 +668,10 @@ CHECKLIST: tuple[Item, ...] = (
             f"{_I}real_trainer.py::test_one_runs_on_a_worker_and_comes_back",
             f"{_I}real_volcano.py::test_one_runs_on_a_worker_and_comes_back",
             f"{_I}real_volcano.py::test_one_that_is_held_leaves_nothing_behind_and_runs_again",
+            f"{_I}real_mxjob.py::test_one_runs_on_a_worker_and_its_end_comes_back",
+            f"{_I}real_appwrapper.py::test_one_runs_on_a_worker_and_comes_back",
+            f"{_I}real_appwrapper.py::test_one_that_is_held_leaves_nothing_behind_and_runs_again",
         ),
-        missing="with their own controllers: MXJob and AppWrapper",
     ),
     Item(
         115,

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from federation.api import yaml_text
+from fedq.rig.tools import APPWRAPPER as APPWRAPPER_GROUP
 from fedq.rig.tools import JOBSET as JOBSET_GROUP
 from fedq.rig.tools import KUBERAY as KUBERAY_GROUP
 from fedq.rig.tools import KUEUE as KUEUE_GROUP
 from fedq.rig.tools import LWS as LWS_GROUP
 from fedq.rig.tools import MPI as MPI_GROUP
+from fedq.rig.tools import MXJOB as MXJOB_GROUP
 from fedq.rig.tools import OLDER_KUEUE as OLDER_KUEUE_GROUP
 from fedq.rig.tools import SPARK as SPARK_GROUP
 from fedq.rig.tools import TRAINER as TRAINER_GROUP
@@ -159,9 +161,16 @@ def _kuberay(seat: Seat) -> Started:
     return Started([health, "--metrics-addr=0", "--enable-leader-election=false"])
 
 
-def _told_all(seat: Seat) -> Started:
+def _told_ports(seat: Seat) -> Started:
+    """Entry points of ours."""
     ports = [f"--health-port={seat.health}", f"--webhook-port={seat.webhook}"]
     return Started([f"--host={seat.host}", *ports, f"--cert-dir={seat.folder}"])
+
+
+def _mxjob(seat: Seat) -> Started:
+    """It has no webhook, and so does not listen where others of it do."""
+    health = f"--health-probe-bind-address={seat.host}:{seat.health}"
+    return Started(["--enable-scheme=mxjob", health, "--metrics-bind-address=0"])
 
 
 def _mpi(seat: Seat) -> Started:
@@ -215,7 +224,7 @@ TRAINING = Controller(
     TRAINING_GROUP,
     "github.com/kubeflow/training-operator",
     "kubeflow:training-operator",
-    _told_all,
+    _told_ports,
     "manifests",
     ("overlays/standalone",),
     without=frozenset({"mpijobs.kubeflow.org"}),
@@ -262,12 +271,32 @@ SPARK = Controller(
     SPARK_GROUP,
     "github.com/kubeflow/spark-operator/v2",
     "spark-operator:spark-operator-controller",
-    _told_all,
+    _told_ports,
     parts=("crd/bases/sparkoperator.k8s.io_sparkapplications.yaml",),
     chart="spark-operator.yaml",
 )
 """Runs `$SPARK_HOME/bin/spark-submit`, which is not part of it."""
-CONTROLLERS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, SPARK, *VOLCANO)
+APPWRAPPER = Controller(
+    APPWRAPPER_GROUP,
+    "github.com/project-codeflare/appwrapper",
+    "appwrapper-system:appwrapper-controller-manager",
+    _told_ports,
+)
+MXJOB = Controller(
+    MXJOB_GROUP,
+    "github.com/kubeflow/training-operator",
+    "kubeflow:training-operator",
+    _mxjob,
+    "manifests",
+    ("overlays/standalone",),
+    without=frozenset(
+        f"{kind}s.kubeflow.org"
+        for kind in ("mpijob", "paddlejob", "pytorchjob", "tfjob", "xgboostjob")
+    ),
+)
+"""An older training operator, for this kind alone: not on a rig with the newer one."""
+_OF_KINDS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, SPARK, APPWRAPPER, MXJOB)
+CONTROLLERS = (*_OF_KINDS, *VOLCANO)
 
 
 def _kueue_of(group: Group) -> Controller:

@@ -96,6 +96,9 @@ TRAINING = Group(
     pins=_OPERATORS,
 )
 MPI = Group("mpi-operator", "0.8.0", {"mpi-operator": "fedq.io/rig/operators/mpi"}, pins=_OPERATORS)
+APPWRAPPER = Group(
+    "appwrapper", "1.2.0", {"appwrapper": "fedq.io/rig/operators/appwrapper"}, pins=_OPERATORS
+)
 TRAINER = Group(
     "trainer",
     "2.2.0",
@@ -118,7 +121,13 @@ VOLCANO = Group(
     },
 )
 """With the libraries of Kubernetes that it was released with: its scheduler is made of theirs."""
-_KINDS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, SPARK, VOLCANO)
+MXJOB = Group(
+    "mxjob",
+    "1.7.0",
+    {"mxjob": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
+)
+"""The last training operator that knows MXJob, with the libraries of its time."""
+_KINDS = (JOBSET, LWS, KUBERAY, TRAINING, MPI, TRAINER, SPARK, APPWRAPPER, MXJOB, VOLCANO)
 GROUPS = (ETCD, KWOK, KIND, KUBERNETES, KUEUE, OLDER_KUEUE, *_KINDS)
 LOCAL_TOOLS = (*ETCD.packages, *KWOK.packages, *KUBERNETES.packages)
 """What the local backend needs."""

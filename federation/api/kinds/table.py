@@ -171,13 +171,16 @@ ROWS: Final[tuple[Row, ...]] = (
         "v1beta2",
         "appwrappers",
         (),
-        controller="workload.codeflare.dev/appwrapper",
+        controller="workload.codeflare.dev/appwrapper-controller",
         complete=(Sign(field=_PHASE, values=("Succeeded",)),),
         failed=(Sign(field=_PHASE, values=("Failed",)),),
         ready=(Sign("PodsReady"),),
         stopped=(Sign(field=_PHASE, values=("Suspended",)),),
         module="appwrapper",
-        note="pods of components without podSets are found for the kinds of this table",
+        note=(
+            "components without podSets may be a Pod, Job, Deployment, StatefulSet, JobSet,"
+            " PyTorchJob, RayCluster or RayJob, or have no pods"
+        ),
     ),
     Row(
         "SparkApplication",
