@@ -17,6 +17,9 @@ COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url -q
 ARGS ?=
 PARALLEL = -n logical --dist worksteal
+# Each file has a small rig of its own, which mostly waits for the controllers of others: two at once.
+# The other tests on rigs run one after the other, as these fill a machine.
+REAL = tests/integration/test_real_*.py tests/integration/test_plain_kueue.py
 
 .PHONY: help demo test lint unit binaries bench lock clean
 
@@ -32,7 +35,8 @@ test: lint ## Everything that CI checks.
 	@$(BIN)/fedq rig binaries --controllers >&2 || echo "without controllers of other kinds:" \
 		"their tests are skipped" >&2
 	@$(BIN)/python -m pytest tests/unit $(PARALLEL) $(ARGS)
-	@$(BIN)/python -m pytest tests --ignore=tests/unit $(ARGS)  # clusters in turn: they fill a machine
+	@$(BIN)/python -m pytest tests --ignore=tests/unit $(REAL:%=--ignore-glob=%) $(ARGS)  # in turn
+	@$(BIN)/python -m pytest $(REAL) -n 2 --dist loadfile $(ARGS)
 
 lint: $(READY) ## Style, format, types, import contracts.
 	@$(BIN)/ruff check .
