@@ -9,7 +9,8 @@ from federation.edge.resources import JOBS
 from tests.unit.manager.test_clusters import Lives
 from tests.unit.manager.virtual import virtually
 
-NAMES = [f"j{number}" for number in range(6)]
+NAMES = ("one", "two")
+"""As many as may be open to two clusters that have not answered yet."""
 
 
 def offers(world: Lives) -> dict[str, set[tuple[str, str]]]:
