@@ -45,7 +45,6 @@ class Lives(Federation):
 
     def __init__(self, *names: str, **spec: Any) -> None:
         super().__init__(*names, **spec)
-        self.offers = OfferLimits()
         self.cut: set[str] = set()
         self.renewed: dict[str, float] = {}
 
@@ -133,9 +132,16 @@ class Lives(Federation):
         return found[0]
 
 
-def play(story: Callable[[Lives, Manager], Coroutine[Any, Any, None]], *names: str) -> None:
+def play(
+    story: Callable[[Lives, Manager], Coroutine[Any, Any, None]],
+    *names: str,
+    offers: OfferLimits | None = None,
+) -> None:
+    """Run a story. With `offers` agents have to answer, as in `test_exposure`."""
+
     async def main(loop: VirtualLoop) -> None:
         world = Lives(*names)
+        world.offers = offers or world.offers
         async with world.alive() as manager:
             await story(world, manager)
 

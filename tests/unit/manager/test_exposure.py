@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 
 import httpx
 
@@ -14,10 +15,12 @@ from federation.edge.resources import JOBS
 from manager.app import Manager
 from manager.exposure import OpenOffers
 from tests.unit.manager.support import stop
-from tests.unit.manager.test_clusters import Lives, play
+from tests.unit.manager.test_clusters import Lives
+from tests.unit.manager.test_clusters import play as play_story
 from tests.unit.manager.virtual import virtually
 
 JOBS_EACH = 50
+play = partial(play_story, offers=OfferLimits())
 
 
 async def _answers(world: Lives, name: str, times: list[float]) -> None:
@@ -110,6 +113,23 @@ def test_it_answers_again() -> None:
         assert bound(world, "a") == 1
         async with answering(world, "a") as times:
             await world.until(lambda: len(times["a"]) == JOBS_EACH, 20)
+
+    play(story, "a")
+
+
+def test_one_that_is_back_is_offered_all_that_waits() -> None:
+    """Within a second of its being well, as its agent answers."""
+
+    async def story(world: Lives, manager: Manager) -> None:
+        world.lose("a")
+        await world.until(lambda: world.phase("a") == "Suspect")
+        for number in range(20):
+            world.submit(f"j{number}", 0)
+        await asyncio.sleep(20)  # virtual time
+        async with answering(world, "a"):
+            world.heal("a")
+            await world.until(lambda: world.phase("a") == "Ready")
+            await world.until(lambda: all(world.copy(f"j{number}") for number in range(20)), 1)
 
     play(story, "a")
 
