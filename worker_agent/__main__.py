@@ -92,9 +92,10 @@ async def run(
     kinds.on_part = prepared.see
     reporter = _reporter(client, agent, heartbeat, settings, kinds) if heartbeat else None
     informers = [*catalog.informers, *_informers(client, agent, workloads)]
+    ready = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         if heartbeat and reporter:
-            take_over = Takeover(client, Epochs(client), agent, reporter)
+            take_over = Takeover(client, Epochs(client), agent, reporter, ready)
             beats = (beat or heartbeat.beat)(take_over, agent.lease_changed)
             tasks.create_task(vital(beats, "heartbeat"))
         tasks.create_task(vital(agent.nodes.run(), "nodes"))
@@ -119,6 +120,7 @@ async def run(
             web = serve(app(problem, _status(client, heartbeat)), settings.listen)
             tasks.create_task(vital(web, "web"))
         log.info("agent.started", cluster=settings.cluster, beside=beside, jobs=len(agent.jobs))
+        ready.set()
         parts = {"agent": agent.run(), "workloads": workloads.run()}
         parts |= {"gates": gates.run(), "pins": pins.run(), "prepared": prepared.run()}
         parts["admitted-pods"] = admitted.run()

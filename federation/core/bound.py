@@ -52,9 +52,11 @@ def remove(copy: RemoteJob) -> do.RemoveRemote:
 
 
 def has_pods(copy: RemoteJob) -> bool:
-    """Whether pods of a copy may run: one that was stopped, or is held, may have some that stop."""
+    """Whether pods of a copy may run: one that was stopped may have some that stop, and one that is
+    held had some, whatever its controller knows of them by now.
+    """
     stopping = copy.busy or copy.status.get("active") or copy.status.get("terminating")
-    return not copy.finished and (not copy.suspended or bool(stopping))
+    return not copy.finished and (not copy.suspended or bool(stopping or copy.held))
 
 
 def plan_bound(

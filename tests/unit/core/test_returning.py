@@ -189,7 +189,7 @@ LEFT_BEHIND: dict[str, tuple[JobState, Standing, Effects]] = {
     "the job is deleted": (
         known(local(terminating=True), THERE, HELD),
         BACK,
-        (do.RemoveRemote("a", "copy-a-1", 30),),
+        (do.RemoveRemote("a", "copy-a-1", 30, wait=True),),
     ),
 }
 

@@ -32,6 +32,7 @@ class Scene:
     reporter: Reporter
     take_over: Takeover
     leases: list[Lease]
+    ready: asyncio.Event
 
     async def runs(self) -> Json:
         """A copy that the lease covers, with a pod, which is returned."""
@@ -77,8 +78,10 @@ async def scene() -> AsyncIterator[Scene]:
         client = KubeClient(Endpoint("https://fake", name="a"), transport=worker.fake)
         reporter = Reporter(client, agent.state.catalog, agent, "a")
         agent.quotas_changed()  # so that it decides once more
-        take_over = Takeover(client, Epochs(client), agent, reporter)
-        yield Scene(worker, agent, reporter, take_over, leases)
+        ready = asyncio.Event()
+        ready.set()
+        take_over = Takeover(client, Epochs(client), agent, reporter, ready)
+        yield Scene(worker, agent, reporter, take_over, leases, ready)
 
 
 def pod_of(copy: Json) -> Json:
@@ -156,9 +159,9 @@ async def test_it_waits_for_what_should_have_been_stopped(kill: float) -> None:
         assert on.shown()["inventoryEpoch"] == 4
 
 
-@pytest.mark.parametrize("way", ["deleted", "gone before them", "not known of"])
+@pytest.mark.parametrize("way", ["deleted", "gone meanwhile", "not known of"])
 async def test_it_waits_for_pods_whoever_deletes_them(way: str) -> None:
-    """The manager has deleted the copy already, which says nothing of its pods any more, or is gone
+    """The manager has deleted the copy already, which says nothing of its pods any more, or goes
     before them. Or the Job controller says that all is stopped, and has yet to hear of a pod.
     """
     async with scene() as on:
@@ -169,11 +172,13 @@ async def test_it_waits_for_pods_whoever_deletes_them(way: str) -> None:
             fake.delete(JOBS, "a", "team")
         else:
             await on.says_stopped()
-        if way == "gone before them":
-            fake.delete(JOBS, "a", "team")
-            await until(lambda: not on.agent.state.jobs)
         fake.create(PODS, waiting(pod))  # nothing to wait for
         task = await on.begins()
+        if way == "gone meanwhile":
+            fake.delete(JOBS, "a", "team")
+            await until(lambda: not on.agent.state.jobs)
+            await asyncio.sleep(0.6)  # a look
+            assert not task.done()
         fake.delete(PODS, pod["metadata"]["name"], "team")
         if way == "deleted":
             fake.merge(JOBS, "a", {"metadata": {"finalizers": None}}, "team")
@@ -192,3 +197,55 @@ async def test_it_ends_pods_that_nobody_tells_to_end() -> None:
         await on.says_stopped()
         assert await on.take_over(4) == 4
         assert [one["metadata"]["name"] for one in fake.items(PODS)] == ["b", "c"]
+
+
+async def test_it_waits_until_the_agent_has_read_what_is_there() -> None:
+    """Before that nothing is known of the pods that run."""
+    async with scene() as on:
+        await on.runs()
+        on.ready.clear()
+        await on.fenced(1.0)
+        await on.says_stopped()
+        task = await on.begins()
+        await asyncio.sleep(1.0)  # beyond the patience with controllers
+        assert len(on.worker.fake.items(PODS)) == 1
+        on.ready.set()
+        assert await task == 4
+
+
+@pytest.mark.parametrize("key", ["fedq.io/local-uid", "fedq.io/attempt"])
+async def test_pods_of_whom_nothing_is_known_are_left_alone(key: str) -> None:
+    """Those of another manager, or of a kind that cannot be read."""
+    async with scene() as on:
+        fake = on.worker.fake
+        await on.runs()
+        other = pod_of(on.worker.get("a"))
+        other["metadata"] |= {"name": "b"}
+        other["metadata"]["annotations"] = {**other["metadata"]["annotations"], key: "77"}
+        fake.create(PODS, other)
+        await on.fenced(1.0)
+        await on.says_stopped()
+        assert await on.take_over(4) == 4
+        assert [one["metadata"]["name"] for one in fake.items(PODS)] == ["b"]
+
+
+async def test_a_pod_that_cannot_be_deleted_keeps_the_cluster_away_for_a_while_only() -> None:
+    """Also when a try ends in between: the management cluster is away, say."""
+    async with scene() as on:
+        await on.runs()
+        on.worker.fake.fail(lambda request: request.method == "DELETE", times=99, status=403)
+        await on.fenced(1.0)
+        await on.says_stopped()
+        first = await on.begins()
+        await stop([first])
+        assert await on.take_over(4) == 4
+        assert len(on.worker.fake.items(PODS)) == 1
+
+
+async def test_after_a_start_in_the_epoch_that_was_noted() -> None:
+    """Nothing is waited for: what runs may run."""
+    async with scene() as on:
+        pod = await on.runs()
+        on.ready.clear()
+        assert await on.take_over(1) == 1
+        assert on.worker.fake.get(PODS, pod["metadata"]["name"], "team")
