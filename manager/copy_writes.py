@@ -27,6 +27,7 @@ from federation.edge.resources import Json
 from federation.jobs import elastic
 from federation.jobs.kinds.kind import JobKind, Kinds
 from federation.jobs.kinds.parts import merged
+from federation.jobs.kinds.pod_groups import whole
 from manager.protocol import (
     AdoptCopy,
     ChangeCopy,
@@ -103,6 +104,8 @@ class CopyWrites:
         remote = self._copy(job)
         if not _is_of(command, job, remote):
             raise no
+        if kind.bundled and not whole(job):  # the rest of a group is made with the next try
+            return Outcome(Result.RETRY, no.reason, str(no))
         return Outcome(Result.OK, remote=remote)
 
     def _made(self, job: Json) -> Outcome:

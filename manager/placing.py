@@ -145,7 +145,10 @@ class Placing:
         if cluster not in allowed:
             return "jobs of its queue cannot run there"
         view, state = self._view(cluster), self._controller.states.get(item.uid) or JobState()
-        return view.problem or never_fits(item, admission, view, state.refusals.get(cluster))
+        refusal = state.refusals.get(cluster)
+        if refusal is not None and not refusal.final and refusal.until <= self._now:
+            refusal = None  # that may be mended by now
+        return view.problem or never_fits(item, admission, view, refusal)
 
     def _among(self, item: Pending, allowed: list[str]) -> Sequence[str]:
         """More pods of what runs go where that runs."""

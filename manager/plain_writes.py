@@ -75,6 +75,9 @@ class PlainWrites:
                 clone = await self._client.create(WORKLOADS, command.clone, namespace)
             except AlreadyExists:
                 pass
+            except (Forbidden, Invalid, WebhookFailed):
+                if await self._made_before(command, WORKLOADS, name) is None:
+                    raise
             except NotFound:
                 return Outcome(
                     Result.REFUSED,
@@ -109,9 +112,23 @@ class PlainWrites:
                     await self._delete_clone(clone)  # it holds quota for nothing
                 return no
         except (Forbidden, Invalid, WebhookFailed):
-            await self._delete_clone(clone)
-            raise
+            if (found := await self._made_before(command, JOBS, name)) is None:
+                await self._delete_clone(clone)
+                raise
+            job = found
         return self._made(JOBS, job)
+
+    async def _made_before(self, command: CreateCopy, kind: Resource, name: str) -> Json | None:
+        """What an offer has made of which no answer came: the no to the next try says nothing of
+        that. None if it is not there.
+        """
+        try:
+            found = await self._client.get(kind, name, command.key.namespace)
+        except NotFound:
+            return None
+        origin = (found["metadata"].get("labels") or {}).get(Label.MULTIKUEUE_ORIGIN.value)
+        ours = origin == self._spec.origin and local_uid(found) == command.local_uid
+        return found if ours and mirrored_attempt(found) == command.attempt else None
 
     async def _not_of(self, command: CreateCopy, kind: Resource, found: Json) -> Outcome | None:
         """What follows if what has the name is another one; None if it is of this attempt."""

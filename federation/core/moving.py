@@ -29,7 +29,7 @@ def move(state: JobState, record: Record, now: float) -> tuple[JobState, tuple[d
         text = f"by order: from cluster {bound.cluster}, attempt {bound.attempt}, to {target}"
         evict = do.Evict(Reason.MOVED, text, "", record.life.requeue, target=target)
         return state, (evict,)
-    if problem and state.barred is not None:
+    if problem and state.barred is not None and now < state.barred.until:
         state = replace(state, due=earlier(state.due, state.barred.until))
     told = record.note if record.note.startswith(_CANNOT) else ""
     return state, ((do.SetNote(problem),) if told != problem else ())

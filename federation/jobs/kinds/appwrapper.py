@@ -7,6 +7,7 @@ set in the order in which they are declared, or in which it finds them by itself
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -69,6 +70,10 @@ class _Pods:
     count: int
     template: Json
     info: Json
+
+
+_INDEX = re.compile(r"\[(\d{1,6})\]", re.ASCII)
+"""Of a list, in a path; a longer number leads nowhere."""
 
 
 class AppWrapper(GenericKind):
@@ -155,7 +160,7 @@ def _type(wrapped: Any) -> Type:
 def _place(path: Any) -> Place:
     """`template.spec.replicatedJobs[0].template`, as its controller reads paths."""
     parts = filter(None, str(path).replace("[", ".[").split("."))
-    return tuple(int(p[1:-1]) if p[1:-1].isdecimal() and p[0] == "[" else p for p in parts)
+    return tuple(int(found[1]) if (found := _INDEX.fullmatch(part)) else part for part in parts)
 
 
 def _at(obj: Any, place: Place) -> Any:

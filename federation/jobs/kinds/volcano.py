@@ -17,6 +17,7 @@ from federation.core.pod_updates import PodSetUpdate
 from federation.core.types import Admission, ResourceFlavor
 from federation.jobs import template
 from federation.jobs.admission_note import decode_admission, encode_admission
+from federation.jobs.containers import PodDefaults
 from federation.jobs.device_pins import Template as Cards
 from federation.jobs.kinds.parts import given_to, spread
 from federation.jobs.kinds.pod_groups import copied
@@ -27,12 +28,21 @@ Json = dict[str, Any]
 _TASK, _INDEX = "volcano.sh/task-spec", "volcano.sh/task-index"
 _PODS = "pods"
 """In the note of an admission: what each pod of a pod set is given."""
+_MOST_DIGITS = 9
+"""Of the index of a pod, which whoever makes pods may write."""
 
 
 class VolcanoJob(Scaled):
     """See JobKind."""
 
     lets_go = True
+
+    def problem(self, obj: Json, defaults: PodDefaults | None = None) -> str:
+        """See JobKind. Earlier versions made copies without pods, which nothing would start."""
+        waiting = copied(obj) and not _note(obj)
+        if waiting and not all(waits(role.template) for role in self.roles(obj)):
+            return "its copy was made by an earlier version: it is offered again"
+        return super().problem(obj, defaults)
 
     def _held(self, body: Json) -> Json:
         """With the gate. A number of pods that is left out is 0 for Volcano, and counted as 1."""
@@ -78,7 +88,8 @@ class VolcanoJob(Scaled):
         name, index = str(notes.get(_TASK, "")).lower(), str(notes.get(_INDEX, ""))
         room = {given.name: given.count for given in admission.pod_sets}.get(name, 0)
         parts = _parts(obj).get(name)
-        if parts is None or not index.isdecimal() or int(index) >= room:
+        sound = index.isascii() and index.isdecimal() and len(index) <= _MOST_DIGITS
+        if parts is None or not sound or int(index) >= room:
             return None
         return _let_go(pod, parts)
 

@@ -136,7 +136,7 @@ LEFT_BEHIND: dict[str, tuple[JobState, Standing, Effects]] = {
     "it runs elsewhere: the old copy goes": (
         known(STARTED, THERE, HELD, SECOND),
         BACK,
-        (do.RemoveRemote("a", "copy-a-1", 30),),
+        (do.RemoveRemote("a", "copy-a-1", 30, wait=True),),
     ),
     "it still runs there, unseen": (known(STARTED, THERE, RUNNING, SECOND), BACK, (REMOVED,)),
     "the cluster is away: nothing to do": (known(STARTED, THERE, RUNNING, SECOND), AWAY, ()),
@@ -317,6 +317,9 @@ def test_an_order_to_where_it_can_never_run() -> None:
     assert (effects, wake_at(state)) == ((), NOW + 10)
     _, effects = step(state, on.Tick(), NOW + 10, RULES)
     assert [effect.target for effect in effects if isinstance(effect, do.Evict)] == ["b"]
+    away, effects = step(state, on.ClusterStood(replace(GOOD, suspect=True)), NOW + 11, RULES)
+    assert isinstance(effects[0], do.SetNote)
+    assert (wake_at(replace(away, busy=False)) or NOW + 99) > NOW + 11
     other = replace(told, move_to="c", version=32)
     state, _ = step(state, on.RecordSeen(other), NOW + 1, RULES)
     standing = on.ClusterStood(Standing("c"))

@@ -9,6 +9,7 @@ import pytest
 
 from federation.api.names import RESOURCE_IN_USE, Mirror
 from federation.core.facts import BATCH_JOB, ObjectKey
+from federation.edge.errors import WebhookFailed
 from federation.edge.informer import Calls
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import Endpoint
@@ -18,7 +19,7 @@ from manager.plain_copies import PlainCopies, PlainQueues
 from manager.plain_writes import PlainWrites
 from manager.protocol import ClusterSpec, Copy, CreateCopy, DeleteCopy, Inventory, Result
 from tests.fakes.kube_api import FakeKube
-from tests.unit.manager.support import until
+from tests.unit.manager.support import until, webhook_away
 
 Json = dict[str, Any]
 KEY = "team/u"
@@ -153,6 +154,28 @@ async def test_deleted_before_the_answer_came(writes: Any, monkeypatch: Any) -> 
     monkeypatch.setattr(world.copies, "see", lambda kind, obj: None)
     command = CreateCopy(ObjectKey("team", "j"), "u", 1, {}, _fresh())
     assert (await made.run(command)).result is Result.RETRY
+
+
+@pytest.mark.parametrize("attempt", [1, 2], ids=["the same", "another one"])
+async def test_a_broken_webhook_says_nothing_of_an_offer_that_was_made_before(
+    writes: Any, attempt: int
+) -> None:
+    """Its answer was lost, and no watch has told of it yet."""
+    made, fake, _ = writes
+    labels = {"kueue.x-k8s.io/multikueue-origin": "o"}
+    clone = _fresh()
+    clone["metadata"]["labels"] = labels
+    fake.create(WORKLOADS, clone)
+    clone["metadata"]["annotations"] = {
+        **clone["metadata"]["annotations"], Mirror.ATTEMPT.value: str(attempt),
+    }  # fmt: skip
+    fake.admit = webhook_away
+    command = CreateCopy(ObjectKey("team", "j"), "u", attempt, {}, clone)
+    if attempt == 1:
+        assert (await made.run(command)).result is Result.OK
+    else:
+        with pytest.raises(WebhookFailed):
+            await made.run(command)
 
 
 async def test_finalizers_of_others_stay(writes: Any) -> None:

@@ -104,7 +104,10 @@ def test_paths_have_indices() -> None:
     assert KIND.problem(obj) == ""
     assert [(role.name, role.count) for role in KIND.roles(obj)] == [("j-0", 2), ("j-1", 2)]
     obj["spec"]["components"][0]["podSets"][0]["path"] = paths[0].replace("1", "2")
-    assert "podSets[0].path" in KIND.problem(obj)
+    for odd in ("9" * 5000, "²", "", "1][0"):
+        obj["spec"]["components"][0]["podSets"][0]["path"] = paths[0].replace("[1]", f"[{odd}]")
+        assert "podSets[0].path" in KIND.problem(obj)
+        assert len(KIND.roles(obj)) == 1
 
 
 @pytest.mark.parametrize(

@@ -96,10 +96,20 @@ def test_a_pod_is_let_go_where_it_was_admitted() -> None:
         pod("worker", 3),
         pod("worker", "-1"),
         pod("worker", ""),
+        pod("worker", "9" * 5000),
+        pod("worker", "²"),
         pod("none", 0),
         pod("worker", 0, schedulingGates=[OTHER]),
     ],
-    ids=["beyond what was admitted", "no index", "none at all", "of no task", "does not wait"],
+    ids=[
+        "beyond what was admitted",
+        "no index",
+        "none at all",
+        "of many digits",
+        "of odd ones",
+        "of no task",
+        "does not wait",
+    ],
 )
 def test_others_stay(other: Json) -> None:
     assert KIND.pod_patch(started(), other) is None
@@ -117,6 +127,15 @@ def test_before_an_admission_none_is_let_go() -> None:
         text = json.dumps({**note, "original": original})
         copy["metadata"]["annotations"][Mirror.ADMISSION.value] = text
         assert KIND.pod_patch(copy, pod("worker", 0)) is None
+
+
+def test_a_copy_of_an_earlier_version_is_not_admitted() -> None:
+    """It has no pods to let go."""
+    copy = copied(KIND.row)
+    assert KIND.problem(copy) == ""
+    for task in copy["spec"]["tasks"]:
+        del task["template"]["spec"]["schedulingGates"]
+    assert "earlier version" in KIND.problem(copy)
 
 
 def test_it_is_ready_by_its_gang() -> None:
