@@ -65,20 +65,23 @@ class Knowledge:
         """When the lease ends, as far as is known."""
         return self.since + self.patience if self.notice is None else self.notice.deadline
 
-    def ends(self, run: Run) -> float:
+    def ends(self, run: Run, born: float = 0.0) -> float:
         """When a run has to stop; NEVER if the end of the lease is nothing to it.
 
         `keep` with a limit: so long after the last renewal, and not before the lease ends. When no
-        renewal is known of, the limit counts from when that was first so.
+        renewal is known of, times count from when that was first so, or from when the run was
+        `born` if that was later: the first renewal of its agent may be about to be heard of.
         """
         if run.policy is OnDisconnect.DUPLICATE_OK:
             return NEVER
+        if self.notice is None:
+            renewed = max(self.since, born)
+            deadline = renewed + self.patience
+        else:
+            renewed, deadline = self.notice.renewed, self.notice.deadline
         if run.policy is OnDisconnect.STOP:
-            return self.deadline
-        if run.rerun_after is None:
-            return NEVER
-        renewed = self.since if self.notice is None else self.notice.renewed
-        return max(self.deadline, renewed + run.rerun_after)
+            return deadline
+        return NEVER if run.rerun_after is None else max(deadline, renewed + run.rerun_after)
 
 
 def refusal(knowledge: Knowledge, run: Run, now: float) -> str:

@@ -57,6 +57,8 @@ class Killer:
         self._processes = processes
         self._protected = {os.getpid(), 1}
         self.sentences: dict[Run, Sentence] = {}
+        self._born: dict[Run, float] = {}
+        """When runs were first seen to have begun: a kubelet may start them again and again."""
         self.ended = 0
         """How many runs were ended by now."""
 
@@ -68,14 +70,18 @@ class Killer:
             return
         processes = self._processes(self._only)
         self._sentence(processes, knowledge, now)
-        due = {run for run in self.sentences if now >= knowledge.ends(run)}
+        due = {run for run in self.sentences if now >= knowledge.ends(run, self._born[run])}
         self._gather(processes, due)
         for sentence in list(self.sentences.values()):
             self._go_on(sentence, now)
 
     def _sentence(self, processes: Mapping[int, Process], knowledge: Knowledge, now: float) -> None:
-        for run in sorted({p.run for p in processes.values() if p.run}, key=lambda r: r.job):
-            end = knowledge.ends(run)
+        born: dict[Run, float] = {}
+        for process in processes.values():
+            if process.run:
+                born[process.run] = min(process.born, born.get(process.run, process.born))
+        for run in sorted(born, key=lambda r: r.job):
+            end = knowledge.ends(run, self._born.setdefault(run, born[run]))
             kill = None if knowledge.notice is None else knowledge.notice.kill
             if now >= self._times.term_at(end, kill) and run not in self.sentences:
                 kill_at = self._times.kill_at(run, end, now, kill)
