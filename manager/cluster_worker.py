@@ -18,14 +18,12 @@ import structlog
 from federation.api.names import ActiveReason, Label
 from federation.core.facts import BATCH_JOB, RemoteJob
 from federation.edge.errors import (
+    REFUSED,
     ApiError,
     ConfigError,
-    Forbidden,
     Halted,
-    Invalid,
     NotFound,
     Unreachable,
-    WebhookFailed,
 )
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kind_informers import NOTHING, KindInformers
@@ -345,7 +343,7 @@ class ClusterWorker:
                     return Outcome(Result.RETRY, wrong.reason, wrong.message, reply=Reply.UNSENT)
                 outcome = await self._writes(self._client).run(command)
                 return self._unless_it_lingers(command, outcome)
-        except (Forbidden, Invalid, WebhookFailed) as error:
+        except REFUSED as error:
             return Outcome(Result.REFUSED, error.reason, str(error))
         except ApiError as error:
             return Outcome(Result.RETRY, error.reason, str(error), reply=_reply(error))

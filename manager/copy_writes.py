@@ -13,12 +13,13 @@ from federation.api.names import Label, Mirror
 from federation.core.bound import has_pods
 from federation.core.facts import BATCH_JOB, RemoteJob
 from federation.edge.errors import (
+    REFUSED,
     AlreadyExists,
+    ApiError,
     Conflict,
     Forbidden,
     Invalid,
     NotFound,
-    WebhookFailed,
 )
 from federation.edge.kind_informers import served
 from federation.edge.kind_objects import Objects, Whose, objects
@@ -87,13 +88,11 @@ class CopyWrites:
                 f"namespace {namespace} does not exist on cluster {self._spec.name}: create it"
                 " there, with the LocalQueue",
             )
-        except (Forbidden, Invalid, WebhookFailed) as error:
+        except REFUSED as error:
             return await self._made_before(command, kind, error)
         return self._made(job)
 
-    async def _made_before(
-        self, command: CreateCopy, kind: JobKind, no: Forbidden | Invalid | WebhookFailed
-    ) -> Outcome:
+    async def _made_before(self, command: CreateCopy, kind: JobKind, no: ApiError) -> Outcome:
         """The no to an offer that is made again says nothing of the one before: it may be there.
         Raises the no if it is not.
         """

@@ -37,7 +37,7 @@ from federation.jobs.kinds.kind import JobKind
 from manager.clusters import Clusters
 from manager.controller import Controller
 from manager.copies import Copies
-from manager.moves import why_not
+from manager.moves import why_never
 from manager.outcomes import AFTER_CONFLICT_S, Again, Ended, facts
 from manager.statuses import status_body
 from manager.write_turns import Rank, WriteTurns
@@ -307,7 +307,7 @@ class EffectRunner:
             order: Json = {"metadata": {"annotations": {Order.MOVE_TO.value: None}}}
             return await self._patch_workload(local.uid, record, order)
         target = effect.target if isinstance(effect, do.Evict) else ""
-        if target and (no := why_not(self._controller, self._clusters, state, target)):
+        if target and (no := why_never(self._controller, self._clusters, state, target)):
             raise Ended(on.CannotMove(target, no))
         body = status_body(effect, state, record, self._controller.rules, _now())
         await self._patch_workload(local.uid, record, body, "status")

@@ -11,7 +11,7 @@ from manager.outcomes import facts
 from manager.placing import Placing
 
 
-def why_not(controller: Controller, clusters: Clusters, state: JobState, cluster: str) -> str:
+def why_never(controller: Controller, clusters: Clusters, state: JobState, cluster: str) -> str:
     """Why the cluster could not take the job even if nothing ran there; '' if it could. That there
     is no room now is no reason: it may make room for it. Raises Again.
     """
@@ -22,4 +22,4 @@ def why_not(controller: Controller, clusters: Clusters, state: JobState, cluster
     if held is None or len(held.pod_sets) != len(local.pod_sets):  # it leaves for that reason
         return ""
     item = controller.views.pending(local.uid, local, record, queue, record.priority)
-    return Placing(controller, clusters, time.time()).bars(item, held, cluster)
+    return Placing(controller, clusters, time.time()).why_never_on(item, held, cluster)

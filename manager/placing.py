@@ -13,7 +13,7 @@ from federation.core.dispatch import Choice, ClusterView, NoCluster, choose
 from federation.core.dispatchers import NOT_NOMINATED, Dispatcher
 from federation.core.easing import Freed, eased, expected, reserved
 from federation.core.facts import JobState
-from federation.core.nominating import candidates, never_fits, next_nominees
+from federation.core.nominating import candidates, next_nominees, why_never
 from federation.core.scoring import DEFAULT_TERMS, Weighted
 from federation.core.stay import earlier
 from federation.core.types import Admission, Pending
@@ -137,7 +137,7 @@ class Placing:
         queue = view.local_queues.get((holder.namespace, holder.local_queue))
         return None if queue is None else (cluster, (queue, expected(holder, queue, view)))
 
-    def bars(self, item: Pending, admission: Admission, cluster: str) -> str:
+    def why_never_on(self, item: Pending, admission: Admission, cluster: str) -> str:
         """Why a cluster could not take a workload even if nothing ran there; '' if it could."""
         allowed = self._allowed(item)
         if isinstance(allowed, NoCluster):
@@ -148,7 +148,7 @@ class Placing:
         refusal = state.refusals.get(cluster)
         if refusal is not None and not refusal.final and refusal.until <= self._now:
             refusal = None  # that may be mended by now
-        return view.problem or never_fits(item, admission, view, refusal)
+        return view.problem or why_never(item, admission, view, refusal)
 
     def _among(self, item: Pending, allowed: list[str]) -> Sequence[str]:
         """More pods of what runs go where that runs."""

@@ -11,12 +11,11 @@ import contextlib
 
 from federation.api.names import RESOURCE_IN_USE, Label, Mirror
 from federation.edge.errors import (
+    REFUSED,
     AlreadyExists,
     Conflict,
-    Forbidden,
     Invalid,
     NotFound,
-    WebhookFailed,
 )
 from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS, WORKLOADS, Json, Resource
@@ -75,7 +74,7 @@ class PlainWrites:
                 clone = await self._client.create(WORKLOADS, command.clone, namespace)
             except AlreadyExists:
                 pass
-            except (Forbidden, Invalid, WebhookFailed):
+            except REFUSED:
                 if await self._made_before(command, WORKLOADS, name) is None:
                     raise
             except NotFound:
@@ -111,7 +110,7 @@ class PlainWrites:
                 if no.result is Result.REFUSED:
                     await self._delete_clone(clone)  # it holds quota for nothing
                 return no
-        except (Forbidden, Invalid, WebhookFailed):
+        except REFUSED:
             if (found := await self._made_before(command, JOBS, name)) is None:
                 await self._delete_clone(clone)
                 raise

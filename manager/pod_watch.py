@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from federation.api.names import Label, Mirror
+from federation.api.names import PODS_OF_COPIES, Mirror
 from federation.edge.informer import Calls, Select
 from federation.edge.resources import Json
 from federation.jobs.mirror import mirrored_attempt
 from federation.jobs.pod_text import PodState, pod_state, summary, troubled
 from manager.protocol import PodNews
 
-SELECT = Select(label_selector=f"{Label.MULTIKUEUE_WORKER_POD.value}=true")
+SELECT = Select(label_selector=PODS_OF_COPIES)
 MOST_PODS = 100_000
 """Whoever may make pods there may make many with our label."""
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from federation.api.names import Label
+from federation.api.names import PODS_OF_COPIES
 from federation.edge.errors import ApiError, Conflict, NotFound
 from federation.edge.informer import Calls, Informer, Select
 from federation.edge.kube import KubeClient
@@ -30,8 +30,7 @@ log = structlog.get_logger(__name__)
 AT_ONCE: Final = 16
 RETRY_S: Final = 1.0
 """Nothing announces that the API server takes a write, or that a copy need not stop after all."""
-_OF_COPY: Final = f"{Label.MULTIKUEUE_WORKER_POD.value}=true"
-SELECT: Final = Select(label_selector=f"{_OF_COPY},volcano.sh/job-name")
+SELECT: Final = Select(label_selector=f"{PODS_OF_COPIES},volcano.sh/job-name")
 
 
 class AdmittedPods:
@@ -92,12 +91,11 @@ class AdmittedPods:
         job, body = self._agent.jobs.get(uid), self._agent.body(uid)
         if job is None or body is None or uid not in self._waiting or not self._runs(job):
             return None
-        state = self._agent.state
-        now, lease, kind = state.settings.boottime(), state.lease(), state.kind_of(job)
-        if lease.must_stop(job.policy, job.rerun_after, job.epoch, now):
+        if self._must_stop(job):
             return RETRY_S
+        kind = self._agent.state.kind_of(job)
         found = [(pod, kind.pod_patch(body, pod)) for pod in self._waiting[uid].values()]
-        writes = (self._let_go(pod, patch) for pod, patch in found if patch is not None)
+        writes = (self._let_go(uid, pod, patch) for pod, patch in found if patch is not None)
         return RETRY_S if not all(await asyncio.gather(*writes)) else None
 
     def _runs(self, job: WorkerJob) -> bool:
@@ -105,11 +103,19 @@ class AdmittedPods:
         stops = job.terminating or job.held or job.eviction is not None
         return job.stage is Stage.RUNNING and not (stops or job.uid in self._agent.state.evicting)
 
-    async def _let_go(self, pod: Json, patch: Json) -> bool:
-        """One pod; False if it has to be tried again."""
+    def _must_stop(self, job: WorkerJob) -> bool:
+        state = self._agent.state
+        now, lease = state.settings.boottime(), state.lease()
+        return lease.must_stop(job.policy, job.rerun_after, job.epoch, now)
+
+    async def _let_go(self, uid: str, pod: Json, patch: Json) -> bool:
+        """One pod of a job; False if it has to be tried again."""
         meta = pod["metadata"]
         try:
             async with self._limit:
+                job = self._agent.jobs.get(uid)  # its turn may come late
+                if job is None or not self._runs(job) or self._must_stop(job):
+                    return False
                 self._seen(await self._client.patch(PODS, meta["name"], patch, meta["namespace"]))
         except (Conflict, NotFound):
             pass  # the watch tells what became of it

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from federation.api.names import Gate, Label, Mirror
+from federation.api.names import PODS_OF_COPIES, Gate, Mirror
 from federation.edge.errors import ApiError
 from federation.edge.kube import KubeClient
 from federation.edge.resources import PODS, Json
@@ -31,10 +31,9 @@ log = structlog.get_logger(__name__)
 LOOK_S = 0.5
 UNTOLD_S = 15.0
 """For how long it is left to controllers to tell pods to end; half of K if that is less."""
-LONGEST = 3
-"""How many times K it takes at most, whoever makes pods again and again."""
+MOST_TIMES_K = 3
+"""For how long it is waited at most, in K, whoever makes pods again and again."""
 _NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
-_OF_COPIES = f"{Label.MULTIKUEUE_WORKER_POD.value}=true"
 
 
 @dataclass
@@ -88,8 +87,8 @@ class Takeover:
     async def _stopped(self, epoch: int) -> None:
         """Until no copy is left that is late, and no pod of one. For K at most, as all is gone by
         then that can go, and a pod that cannot (its node is dead) must not keep the cluster away
-        for ever. But who was not told to end does not: a controller may hear of its pods so late
-        after its API server is back. Those are told here, and get K, too. Raises ApiError.
+        for ever. A pod that nobody has told to end gets its K from when that is done here: a
+        controller may hear of its pods so late after its API server is back. Raises ApiError.
         """
         state = self._agent.state
         kill, now = state.lease().terms.kill, state.settings.boottime()
@@ -102,7 +101,7 @@ class Takeover:
             if not (late or pods):
                 return
             now = wait.looked = state.settings.boottime()
-            last = wait.begun + LONGEST * kill
+            last = wait.begun + MOST_TIMES_K * kill
             untold = [pod for pod in pods if _untold(pod) and _uid(pod) not in wait.told]
             if untold and wait.begun + min(UNTOLD_S, kill / 2) <= now < last:
                 for pod in untold:
@@ -137,7 +136,9 @@ class Takeover:
         wait.attempts -= {_attempt(job) for job in copies if job.uid not in uncovered}
         if not wait.attempts:
             return []
-        found = await self._client.list(PODS, label_selector=_OF_COPIES, field_selector=_NOT_ENDED)
+        found = await self._client.list(
+            PODS, label_selector=PODS_OF_COPIES, field_selector=_NOT_ENDED
+        )
         return [pod for pod in found.items if _runs(pod) and _copy(pod) in wait.attempts]
 
 

@@ -63,6 +63,10 @@ class Label(StrEnum):
     agent's, and none of the manager's."""
 
 
+PODS_OF_COPIES = f"{Label.MULTIKUEUE_WORKER_POD.value}=true"
+"""The label selector of pods that a mirrored job has made, on a worker."""
+
+
 class Annotation(StrEnum):
     """Kueue's annotation keys."""
 

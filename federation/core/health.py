@@ -191,9 +191,7 @@ def judge(
     order = answer(facts.order, watch, silent=draft.phase is Phase.SUSPECT)
     if isinstance(order, Confirm) and draft.action is None:
         draft = replace(draft, action=order)
-    standing = _standing(
-        name, watch, facts, now, draft.phase, now >= held.free_at(timings), timings
-    )
+    standing = _standing(name, watch, facts, now, draft.phase, now >= held.free_at(timings))
     standing = _with_lapses(standing, watch, now, timings)
     settled = order if isinstance(order, Settled) else None
     next_, action = draft.next, draft.action
@@ -210,6 +208,7 @@ def _with_lapses(standing: Standing, watch: Watch, now: float, timings: Timings)
         lately=watch.lately(timings),
         breaks=watch.seen.breaks if watch.seen is not None else 0,
         unheard=watch.unheard,
+        kill=watch.kill_s(timings),
     )
 
 
@@ -325,7 +324,7 @@ def _well(watch: Watch, facts: Facts, timings: Timings) -> _Draft:
 
 
 def _standing(
-    name: str, watch: Watch, facts: Facts, now: float, phase: Phase, free: bool, timings: Timings
+    name: str, watch: Watch, facts: Facts, now: float, phase: Phase, free: bool
 ) -> Standing:
     epoch = max(watch.highest, 1)
     left = phase is Phase.LEAVING and facts.bound < epoch  # its agent lives, but it was fenced
@@ -348,5 +347,4 @@ def _standing(
         confirmed_below=confirmed if confirmed <= epoch else 0,
         own_since=own_since,
         since_replaced=max(0.0, now - watch.over_at) if own_since else 0.0,
-        kill=watch.kill_s(timings),
     )

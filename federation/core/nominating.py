@@ -60,12 +60,12 @@ def next_nominees(
     hopeless = {
         name
         for name in usable & set(known.clusters)
-        if not views[name].coming and never_fits(item, admission, views[name], refusals.get(name))
+        if not views[name].coming and why_never(item, admission, views[name], refusals.get(name))
     }
     return next_round(known, order, usable, hopeless, settings, now)
 
 
-def never_fits(
+def why_never(
     item: Pending, admission: Admission, cluster: ClusterView, refusal: Refusal | None
 ) -> str:
     """Why the cluster cannot take the workload even if nothing ran there; '' if it can."""

@@ -107,6 +107,10 @@ class WebhookFailed(ServerError):
     """
 
 
+REFUSED = (Forbidden, Invalid, WebhookFailed)
+"""The server, or who admits for it, says no to a request: nothing was carried out."""
+
+
 class ConfigError(ApiError):
     """A kubeconfig cannot (BadKubeConfig) or must not (InsecureKubeConfig) be used.
 

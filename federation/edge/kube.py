@@ -10,8 +10,6 @@ token, and only errors of `federation.edge.errors` leave it (CancelledError pass
 from __future__ import annotations
 
 import asyncio
-import ssl
-import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -21,7 +19,6 @@ from typing import Any, NamedTuple, Self, cast
 
 import aiohttp
 import httpx
-from httpx_aiohttp import AiohttpTransport
 from pydantic_core import from_json
 
 from federation.api.names import ActiveReason
@@ -37,12 +34,9 @@ from federation.edge.errors import (
 )
 from federation.edge.kubeconfig import Endpoint, ssl_context
 from federation.edge.resources import Json, Resource
+from federation.edge.transport import aiohttp_transport
 
 CONNECT_TIMEOUT = 5.0
-MAX_CONNECTIONS = 256
-"""As many requests are in flight at most, and as many watches."""
-KEEPALIVE = 75.0
-"""Seconds that an idle connection is kept."""
 
 # Not all of the lower layers' errors are translated on their way up; RuntimeError is how aiohttp
 # says that a stream or session was closed meanwhile.
@@ -91,10 +85,10 @@ class KubeClient:
         self._base = endpoint.server.rstrip("/")
         if transport is None:
             verify = ssl_context(endpoint) if endpoint.server.startswith("https") else False
-            self._transport = _aiohttp_transport(verify)
+            self._transport = aiohttp_transport(verify)
             # Each stream has a connection of its own: one that has fallen silent is followed by one
             # that is new, not by another one from before that is as silent.
-            self._streams = _aiohttp_transport(verify, reuse=False)
+            self._streams = aiohttp_transport(verify, reuse=False)
         else:
             self._transport = self._streams = transport
         self._headers = {
@@ -387,22 +381,3 @@ class KubeClient:
                 reason=ActiveReason.BAD_KUBE_CONFIG.value,
                 cluster=self.cluster,
             ) from error
-
-
-def _aiohttp_transport(
-    verify: ssl.SSLContext | bool, *, reuse: bool = True
-) -> httpx.AsyncBaseTransport:
-    def session() -> aiohttp.ClientSession:
-        """Made with the first request, in the loop that it belongs to."""
-        connector = aiohttp.TCPConnector(
-            ssl=verify,
-            limit=MAX_CONNECTIONS,
-            force_close=not reuse,
-            keepalive_timeout=KEEPALIVE if reuse else None,
-            # Before 3.12.7 asyncio keeps a TLS connection that was closed in the middle of a
-            # stream until the peer says goodbye; with this, closing the client ends it too.
-            enable_cleanup_closed=sys.version_info < (3, 12, 7),
-        )
-        return aiohttp.ClientSession(connector=connector, trust_env=False)
-
-    return AiohttpTransport(verify=verify, trust_env=False, client=session)

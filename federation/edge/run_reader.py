@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from federation.api import record as records
-from federation.api.names import Label, Mirror
+from federation.api.names import PODS_OF_COPIES, Label, Mirror
 from federation.core.facts import BATCH_JOB
 from federation.edge.errors import Invalid, NotFound
 from federation.edge.kind_objects import named, objects
@@ -27,7 +27,6 @@ from federation.jobs.mirror import mirrored_attempt
 
 JOB: Final[JobKind] = BatchJob()
 _JOB_UID = "batch.kubernetes.io/controller-uid"
-_MARKED = f"{Label.MULTIKUEUE_WORKER_POD.value}=true"
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """Annotation of a pod: whose log is meant where no container is named."""
 MOST_EVENTS = 500
@@ -149,7 +148,7 @@ class RunReader:
     async def _pods_of(self, copy: Json) -> list[Json]:
         uid, run = copy["metadata"]["uid"], self.run
         of_job = run.kind.name == BATCH_JOB
-        selector = f"{_JOB_UID}={uid}" if of_job else _MARKED
+        selector = f"{_JOB_UID}={uid}" if of_job else PODS_OF_COPIES
         found = (await self._client.list(PODS, run.namespace, label_selector=selector)).items
         mine = [pod for pod in found if (_owned_by(pod, uid) if of_job else _marked(pod, run))]
         return sorted(mine, key=_age)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from federation.api.names import Label, Mirror
+from federation.api.names import PODS_OF_COPIES, Mirror
 from federation.api.record import owner_uid, read_record
 from federation.edge.errors import ApiError
 from federation.edge.kube import KubeClient
@@ -19,7 +19,6 @@ from fedq.connect import Cluster
 from fedq.drill.result import Expectations
 from fedq.errors import CommandError
 
-_MARKED = f"{Label.MULTIKUEUE_WORKER_POD.value}=true"
 _ENDED = ("Succeeded", "Failed")
 MOST = 5
 """So many names are told of each finding."""
@@ -99,7 +98,7 @@ async def take(cluster: Cluster, *, behind: bool) -> Inventory:
 
 
 async def _pods_of(client: KubeClient, cluster: str) -> dict[str, RealPod]:
-    found = (await client.list(PODS, label_selector=_MARKED)).items
+    found = (await client.list(PODS, label_selector=PODS_OF_COPIES)).items
     return {pod["metadata"]["uid"]: _read(pod, cluster) for pod in found}
 
 

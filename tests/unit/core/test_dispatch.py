@@ -17,7 +17,7 @@ from federation.core.dispatch import (
     WorkerQueue,
     choose,
 )
-from federation.core.nominating import never_fits
+from federation.core.nominating import why_never
 from federation.core.queueing import shape
 from federation.core.types import Admission, FlavorResource, Pending, PodSetAssignment
 from tests.unit.core.build import item, pods
@@ -241,8 +241,8 @@ def test_a_cluster_without_the_crd_is_no_candidate() -> None:
     assert cluster(pick(without, with_it)) == "a"
     said = why(pick(without, work=work), "a")
     assert said == f"it does not serve {jobset}: the CRD is missing there"
-    assert never_fits(*work, without, None)
-    assert not never_fits(*work, with_it, None)
+    assert why_never(*work, without, None)
+    assert not why_never(*work, with_it, None)
     assert shape(work[0]) != shape(what)
 
 
@@ -256,5 +256,5 @@ def test_a_cluster_whose_agent_has_not_read_the_kind_is_no_candidate() -> None:
     assert cluster(pick(unread, read)) == "a"
     said = why(pick(unread, work=work), "a")
     assert said.startswith(f"its agent has not read {jobset} yet")
-    assert never_fits(*work, unread, None)
-    assert not never_fits(*work, read, None)
+    assert why_never(*work, unread, None)
+    assert not why_never(*work, read, None)

@@ -17,7 +17,7 @@ from federation.core.dispatchers import (
     Round,
     next_round,
 )
-from federation.core.nominating import candidates, never_fits, next_nominees
+from federation.core.nominating import candidates, next_nominees, why_never
 from federation.core.placement_rules import PlacementRules
 from federation.core.types import FlavorResource
 from tests.unit.core.test_dispatch import view, wants
@@ -132,17 +132,17 @@ CPU = FlavorResource("f", "cpu")
 def test_a_no_for_good(cluster: ClusterView, refusal: str, never: bool) -> None:
     """Full now is not for good; too small is, and so is what a refusal says."""
     said = Refusal("a", refusal, "no", 1, NOW + 60) if refusal else None
-    assert bool(never_fits(*wants(), cluster, said)) is never
+    assert bool(why_never(*wants(), cluster, said)) is never
     if said is not None:
-        assert never_fits(*wants(), cluster, replace(said, final=True))
+        assert why_never(*wants(), cluster, replace(said, final=True))
 
 
 def test_several_flavors() -> None:
     """One that is large enough will do."""
     amounts = {FlavorResource("f", "gpu"): Amount(1, 0), FlavorResource("g", "gpu"): Amount(4, 0)}
     cluster = ClusterView("a", "", {"wq": WorkerQueue("wq", True, amounts)}, {("team", "lq"): "wq"})
-    assert not never_fits(*wants(gpu=4), cluster, None)
-    assert never_fits(*wants(gpu=5), cluster, None)
+    assert not why_never(*wants(gpu=4), cluster, None)
+    assert why_never(*wants(gpu=5), cluster, None)
 
 
 def test_rules_of_the_job_come_before_rounds() -> None:
