@@ -11,7 +11,7 @@ import pytest
 
 from federation.edge.kube import KubeClient
 from federation.edge.kubeconfig import load_endpoint
-from federation.edge.resources import WORKLOADS
+from federation.edge.resources import PODS, WORKLOADS, Resource
 from fedq.rig import controllers
 from fedq.rig.operators import Controller
 from fedq.stack import Stack
@@ -66,6 +66,13 @@ class Place:
         """Of its job."""
         return self.name, "train"
 
+    async def nothing_at_home(self, *resources: Resource) -> None:
+        """The controllers of the management cluster have made none of these of what is bound
+        elsewhere.
+        """
+        for resource in resources:
+            assert (await self.home.list(resource, self.name)).items == []
+
     async def workload(self, holds: Callable[[Json], object]) -> Json:
         """Wait until something holds of its one Workload."""
         return await until(self.home, WORKLOADS, (self.name, ""), holds)
@@ -100,3 +107,8 @@ async def places(
             for one in (stack.rig.management, WORKER)
         ]
         yield Place(name, *clients)
+
+
+async def pods(client: KubeClient, place: Place, selector: str = "") -> list[Json]:
+    """The pods of a team; without a selector all, where nothing else makes any."""
+    return list((await client.list(PODS, place.name, label_selector=selector)).items)

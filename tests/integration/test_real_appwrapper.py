@@ -102,12 +102,6 @@ async def pods(client: KubeClient, place: Place, name: str = "train") -> list[Js
     return list((await client.list(PODS, place.name, label_selector=selector)).items)
 
 
-async def nothing_at_home(place: Place) -> None:
-    """Its controller there has made nothing of what is bound elsewhere."""
-    for resource in (PODS, JOBS, JOB_SETS):
-        assert (await place.home.list(resource, place.name)).items == []
-
-
 def phase(*wanted: str) -> Any:
     return lambda obj: (obj.get("status") or {}).get("phase") in wanted
 
@@ -140,7 +134,7 @@ async def test_one_runs_on_a_worker_and_comes_back(place: Place) -> None:
     sets = {one["name"]: one["count"] for one in ended["spec"]["podSets"]}
     assert sets == {"train-0": 2, "train-1": 1, "train-2": 2}
     assert not condition("Evicted")(ended)
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, JOBS, JOB_SETS)
     await gone(place.worker, WRAPPERS, place.key)
     assert (await place.worker.list(JOBS, place.name)).items == []
     assert await pods(place.worker, place) == []
@@ -195,7 +189,7 @@ async def test_one_that_is_held_leaves_nothing_behind_and_runs_again(place: Plac
     )
     assert again["status"]["clusterName"] == WORKER
     await until(place.home, WRAPPERS, place.key, condition("PodsReady"))
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, JOBS, JOB_SETS)
     await place.home.delete(WRAPPERS, "train", place.name)
     await gone(place.worker, WRAPPERS, place.key)
     assert await pods(place.worker, place) == []

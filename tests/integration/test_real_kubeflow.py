@@ -97,12 +97,6 @@ async def pods(client: KubeClient, place: Place, name: str = "train") -> list[Js
     return list(found.items)
 
 
-async def nothing_at_home(place: Place) -> None:
-    """The operator of the management cluster has made nothing of what is bound elsewhere."""
-    for resource in (PODS, SERVICES):
-        assert (await place.home.list(resource, place.name)).items == []
-
-
 def policy(obj: Json) -> Json:
     return dict(obj["spec"]["runPolicy"])
 
@@ -125,7 +119,7 @@ async def test_one_runs_on_a_worker_and_comes_back(place: Place, kind: Kind) -> 
     assert kind.heeds or policy(done)["suspend"]
     ended = await place.finished("Succeeded")
     assert not condition("Evicted")(ended)
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, SERVICES)
     await gone(place.worker, kind.resource, place.key)
     await place.home.delete(kind.resource, "train", place.name)
 
@@ -163,7 +157,7 @@ async def test_one_that_is_held_leaves_nothing_behind_and_runs_again(
     )
     assert again["status"]["clusterName"] == WORKER
     await until(place.home, kind.resource, place.key, condition("Running"))
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, SERVICES)
     await place.home.delete(kind.resource, "train", place.name)
     await gone(place.worker, kind.resource, place.key)
     assert await pods(place.worker, place) == []

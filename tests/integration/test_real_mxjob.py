@@ -18,7 +18,7 @@ from fedq.stack import Stack
 from tests.integration.kind_objects import create, gone, until
 from tests.integration.real_rigs import LABEL, WORKER, Place, places, real_rig
 from tests.integration.test_kinds import condition
-from tests.integration.test_real_kubeflow import Kind, nothing_at_home, pods, policy
+from tests.integration.test_real_kubeflow import SERVICES, Kind, pods, policy
 
 Json = dict[str, Any]
 MX = Kind(
@@ -63,7 +63,7 @@ async def test_one_runs_on_a_worker_and_its_end_comes_back(place: Place) -> None
     assert policy(done)["suspend"]
     ended = await place.finished("Succeeded")
     assert not condition("Evicted")(ended)
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, SERVICES)
     await gone(place.worker, MX.resource, place.key)
 
 
@@ -83,7 +83,7 @@ async def test_one_that_is_held_leaves_nothing_behind_and_runs_again(place: Plac
     )
     assert again["status"]["clusterName"] == WORKER
     await until(place.worker, MX.resource, place.key, condition("Running"))
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, SERVICES)
     await place.home.delete(MX.resource, "train", place.name)
     await gone(place.worker, MX.resource, place.key)
     assert await pods(place.worker, place) == []

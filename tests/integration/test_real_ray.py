@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 from federation.api.names import Label
-from federation.edge.kube import KubeClient
 from federation.edge.resources import JOBS, PODS, WORKLOADS, resource_of
 from fedq.rig.operators import KUBERAY
 from fedq.stack import Stack
 from tests.integration.kind_objects import create, gone, of, row, template, until
 from tests.integration.ray_dashboard import Dashboard, dashboards
-from tests.integration.real_rigs import LABEL, WORKER, Place, places, real_rig
+from tests.integration.real_rigs import LABEL, WORKER, Place, places, pods, real_rig
 from tests.integration.test_kinds import condition
 
 Json = dict[str, Any]
@@ -85,17 +84,6 @@ def job(place: Place, *, seconds: float = 2, **notes: str) -> Json:
     return of(row("RayJob"), "train", place.name, spec)
 
 
-async def pods(client: KubeClient, place: Place) -> list[Json]:
-    """All pods of the team: nothing else makes any."""
-    return list((await client.list(PODS, place.name)).items)
-
-
-async def nothing_at_home(place: Place) -> None:
-    """KubeRay of the management cluster has made nothing of what is bound elsewhere."""
-    for resource in (PODS, JOBS):
-        assert (await place.home.list(resource, place.name)).items == []
-
-
 def state(wanted: str) -> Any:
     return lambda obj: (obj.get("status") or {}).get("state") == wanted
 
@@ -134,7 +122,7 @@ async def test_a_cluster_runs_on_a_worker_as_a_whole(place: Place) -> None:
     )
     assert again["status"]["clusterName"] == WORKER
     await until(place.home, CLUSTERS, place.key, state("ready"))
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, JOBS)
     await place.home.delete(CLUSTERS, "train", place.name)
     await gone(place.worker, CLUSTERS, place.key)
     assert await pods(place.worker, place) == []
@@ -211,7 +199,7 @@ async def test_a_job_runs_on_a_worker_and_comes_back(place: Place, dashboard: Da
     assert done["status"]["jobStatus"] == "SUCCEEDED"
     ended = await place.finished("Succeeded")
     assert not condition("Evicted")(ended)
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, JOBS)
     assert (await place.home.list(CLUSTERS, place.name)).items == []
     await gone(place.worker, RAY_JOBS, place.key)
 
@@ -250,7 +238,7 @@ async def test_a_job_that_is_held_leaves_nothing_behind_and_runs_again(place: Pl
     await place.home.patch(WORKLOADS, name, {"spec": {"active": True}}, place.name)
     await place.workload(lambda o: condition("Admitted")(o) and o["status"]["fedq"]["attempt"] == 2)
     await until(place.home, RAY_JOBS, place.key, deployment("Running"))
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, JOBS)
     await place.home.delete(RAY_JOBS, "train", place.name)
     await gone(place.worker, RAY_JOBS, place.key)
     assert await pods(place.worker, place) == []
@@ -282,7 +270,7 @@ async def test_a_service_is_stopped_by_deleting_its_copy(
     await place.home.patch(WORKLOADS, name, {"spec": {"active": True}}, place.name)
     await place.workload(lambda o: condition("Admitted")(o) and o["status"]["fedq"]["attempt"] == 2)
     await until(place.worker, SERVICES, place.key, serves)
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, JOBS)
     await place.home.delete(SERVICES, "train", place.name)
     await gone(place.worker, SERVICES, place.key)
     assert await pods(place.worker, place) == []

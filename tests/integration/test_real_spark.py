@@ -15,14 +15,13 @@ import pytest
 
 from federation.api.names import Label
 from federation.core.quantity import exact_quantity
-from federation.edge.kube import KubeClient
 from federation.edge.resources import PODS, WORKLOADS, Resource, resource_of
 from fedq.rig.binaries import find_or_build
 from fedq.rig.operators import SPARK
 from fedq.stack import Stack
 from tests.integration.conftest import flavor
 from tests.integration.kind_objects import create, gone, of, row, until
-from tests.integration.real_rigs import LABEL, WORKER, Place, places, real_rig
+from tests.integration.real_rigs import LABEL, WORKER, Place, places, pods, real_rig
 from tests.integration.spark_driver import drivers, finish
 from tests.integration.spark_submit import spark_home
 from tests.integration.test_kinds import condition
@@ -115,17 +114,6 @@ def runs(executors: int) -> Any:
     return holds
 
 
-async def pods(client: KubeClient, place: Place) -> list[Json]:
-    """All pods of the team: nothing else makes any."""
-    return list((await client.list(PODS, place.name)).items)
-
-
-async def nothing_at_home(place: Place) -> None:
-    """The operator of the management cluster has submitted nothing."""
-    for resource in (PODS, SERVICES):
-        assert (await place.home.list(resource, place.name)).items == []
-
-
 async def charged(place: Place) -> None:
     """Each pod asks for what is charged for it, and is placed as its flavor says."""
     workload = await place.workload(condition("Admitted"))
@@ -166,7 +154,7 @@ async def test_one_runs_on_a_worker_and_comes_back(place: Place) -> None:
     await gone(place.worker, APPS, place.key)
     left = [pod["status"]["phase"] for pod in await pods(place.worker, place)]
     assert left in ([], ["Succeeded"])
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, SERVICES)
     since = made["metadata"]["resourceVersion"]
     marker = {"metadata": {"labels": {"seen": "true"}}}
     await place.home.patch(APPS, "train", marker, place.name)
@@ -247,7 +235,7 @@ async def test_one_that_is_held_leaves_nothing_behind_and_runs_again(place: Plac
     await place.home.patch(WORKLOADS, name, {"spec": {"active": True}}, place.name)
     await place.workload(lambda o: condition("Admitted")(o) and o["status"]["fedq"]["attempt"] == 2)
     await until(place.worker, APPS, place.key, runs(2))
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS, SERVICES)
     await place.home.delete(APPS, "train", place.name)
     await gone(place.worker, APPS, place.key)
     await gone(place.home, WORKLOADS, (place.name, name))

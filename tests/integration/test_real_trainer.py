@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from federation.api.names import Label
-from federation.edge.kube import KubeClient
 from federation.edge.resources import PODS, WORKLOADS, resource_of
 from fedq.rig import controllers
 from fedq.rig.operators import JOBSET, TRAINER
 from fedq.stack import Stack
 from tests.integration.kind_objects import create, gone, of, row, until
-from tests.integration.real_rigs import LABEL, WORKER, Place, places, real_rig
+from tests.integration.real_rigs import LABEL, WORKER, Place, places, pods, real_rig
 from tests.integration.test_kinds import condition
 
 Json = dict[str, Any]
@@ -72,18 +71,6 @@ def train_job(place: Place, name: str = "train", *, nodes: int = 3, **notes: str
     return of(row("TrainJob"), name, place.name, spec)
 
 
-async def pods(client: KubeClient, place: Place) -> list[Json]:
-    """All pods of the team: nothing else makes any."""
-    return list((await client.list(PODS, place.name)).items)
-
-
-async def nothing_at_home(place: Place) -> None:
-    """The trainer of the management cluster has run nothing of what is bound elsewhere: it makes a
-    JobSet of it whatever managedBy says, which stays suspended.
-    """
-    assert (await place.home.list(PODS, place.name)).items == []
-
-
 async def no_pods(place: Place) -> None:
     """Wait until its pods are gone: of a TrainJob that may be later than it is, and its Job makes
     others until it goes.
@@ -116,7 +103,7 @@ async def test_one_runs_on_a_worker_and_comes_back(place: Place) -> None:
     assert managers(shown) == ["example.com/team"]
     ended = await place.finished("Succeeded")
     assert not condition("Evicted")(ended)
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS)  # a JobSet is made there, suspended
     await gone(place.worker, TRAIN_JOBS, place.key)
 
 
@@ -147,7 +134,7 @@ async def test_one_that_is_held_leaves_nothing_behind_and_runs_again(place: Plac
     )
     assert again["status"]["clusterName"] == WORKER
     await until(place.worker, TRAIN_JOBS, place.key, ready)
-    await nothing_at_home(place)
+    await place.nothing_at_home(PODS)
     await place.home.delete(TRAIN_JOBS, "train", place.name)
     await gone(place.worker, TRAIN_JOBS, place.key)
     await no_pods(place)
