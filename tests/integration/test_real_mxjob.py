@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from federation.edge.resources import WORKLOADS
+from federation.edge.resources import PODS, WORKLOADS
 from fedq.rig.operators import MXJOB
 from fedq.stack import Stack
 from tests.integration.kind_objects import create, gone, until
