@@ -344,7 +344,7 @@ def test_a_job_is_not_moved_to_where_it_can_never_run() -> None:
         order(world, target)
         await world.until(lambda: "gpu: 1 needed" in world.record().note)
         assert world.record().note.startswith(f"it cannot be moved to {target}: ")
-        await asyncio.sleep(60)
+        await asyncio.sleep(60)  # virtual time
         assert (there(world, place) is not None, world.record().attempt) == (True, 1)
         world.report(target)
         await world.until(lambda: there(world, target))
