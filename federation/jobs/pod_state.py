@@ -8,12 +8,13 @@ from federation.api.names import Gate
 
 Json = dict[str, Any]
 
-_ENDED = ("Succeeded", "Failed")
+ENDED = ("Succeeded", "Failed")
+"""Phases in which a pod runs no more."""
 
 
 def ended(pod: Json) -> bool:
     """Whether it runs no more."""
-    return (pod.get("status") or {}).get("phase") in _ENDED
+    return (pod.get("status") or {}).get("phase") in ENDED
 
 
 def gated(spec: Json, gate: Gate) -> bool:

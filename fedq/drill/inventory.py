@@ -14,12 +14,12 @@ from federation.api.record import owner_uid, read_record
 from federation.edge.errors import ApiError
 from federation.edge.kube import KubeClient
 from federation.edge.resources import PODS, WORKLOADS, Json
+from federation.jobs.pod_state import ENDED
 from fedq import members
 from fedq.connect import Cluster
 from fedq.drill.result import Expectations
 from fedq.errors import CommandError
 
-_ENDED = ("Succeeded", "Failed")
 MOST = 5
 """So many names are told of each finding."""
 
@@ -49,7 +49,7 @@ class RealPod:
     @property
     def runs(self) -> bool:
         """Whether it has not come to its end."""
-        return self.state not in _ENDED
+        return self.state not in ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _read(pod: Json, cluster: str) -> RealPod:
     kinds = ("initContainerStatuses", "containerStatuses")
     started = [int(one.get("restartCount", 0)) for kind in kinds for one in status.get(kind) or ()]
     state = str(status.get("phase", ""))
-    if meta.get("deletionTimestamp") and state not in _ENDED:
+    if meta.get("deletionTimestamp") and state not in ENDED:
         state = "being deleted"
     uid = (meta.get("annotations") or {}).get(Mirror.LOCAL_UID.value, "")
     return RealPod(f"{meta['namespace']}/{meta['name']}", cluster, uid, sum(started), state)

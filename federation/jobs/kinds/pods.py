@@ -36,11 +36,11 @@ from federation.jobs.kinds.pod_groups import (
     shape_of,
 )
 from federation.jobs.mirror import Identity, copy_metadata
+from federation.jobs.pod_state import ENDED
 from federation.jobs.pods import pod_set
 
 Json = dict[str, Any]
 
-_ENDED = ("Succeeded", "Failed")
 _OF_THE_CLUSTER = ("nodeName", "priority", "preemptionPolicy", "serviceAccount")
 _TOKEN_VOLUME = "kube-api-access-"
 
@@ -179,7 +179,7 @@ class Pods(GenericKind):
     def running(self, obj: Json) -> Running:
         """See JobKind."""
         waits, pods = self.suspended(obj), current(obj)
-        live = [pod for pod in pods if phase_of(pod) not in _ENDED]
+        live = [pod for pod in pods if phase_of(pod) not in ENDED]
         return Running(
             active=0 if waits else len(live),
             ready=sum(map(_ready, live)),
@@ -193,17 +193,17 @@ class Pods(GenericKind):
 
     def _lacking(self, obj: Json) -> bool:
         phases = {phase_of(pod) for pod in current(obj)}
-        return "Failed" in phases and phases <= {*_ENDED} and retriable(current(obj))
+        return "Failed" in phases and phases <= {*ENDED} and retriable(current(obj))
 
     def _torn(self, obj: Json) -> bool:
         pods = current(obj)
         gone = copied(obj) and 0 < len(pods) < group_of(obj).total
-        return gone and all(phase_of(pod) in _ENDED for pod in pods)
+        return gone and all(phase_of(pod) in ENDED for pod in pods)
 
     def _ended(self, obj: Json) -> tuple[str, str]:
         pods = current(obj)
         phases = [phase_of(pod) for pod in pods]
-        if not phases or _serving(obj) or any(phase not in _ENDED for phase in phases):
+        if not phases or _serving(obj) or any(phase not in ENDED for phase in phases):
             return "", ""
         if len(pods) < group_of(obj).total and (copied(obj) or retriable(pods)):
             return "", ""  # nobody knows what became of those that are gone

@@ -4,55 +4,29 @@
 package main
 
 import (
-	"flag"
-	"fmt"
-	"os"
-
+	"fedq.io/rig/operators/start"
 	awv1beta2 "github.com/project-codeflare/appwrapper/api/v1beta2"
 	"github.com/project-codeflare/appwrapper/pkg/config"
 	"github.com/project-codeflare/appwrapper/pkg/controller"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 func main() {
-	host := flag.String("host", "127.0.0.1", "Address on which it listens.")
-	health := flag.Int("health-port", 8081, "Port of /healthz and /readyz.")
-	port := flag.Int("webhook-port", 9443, "Port of the webhooks.")
-	certificates := flag.String("cert-dir", "", "Folder with tls.crt and tls.key of the webhooks.")
-	flag.Parse()
-	ctrl.SetLogger(zap.New())
-	manager, err := managerOn(*host, *health, *port, *certificates)
-	if err == nil {
-		err = manager.Start(ctrl.SetupSignalHandler())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	start.Main(managerOn)
 }
 
-func managerOn(host string, health, port int, certificates string) (ctrl.Manager, error) {
+func managerOn(cluster *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, awv1beta2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
 	}
-	cluster, err := ctrl.GetConfig()
-	if err != nil {
-		return nil, err
-	}
-	manager, err := ctrl.NewManager(cluster, ctrl.Options{
-		Scheme:                 scheme,
-		Metrics:                metrics.Options{BindAddress: "0"},
-		HealthProbeBindAddress: fmt.Sprintf("%s:%d", host, health),
-		WebhookServer:          webhook.NewServer(webhook.Options{Host: host, Port: port, CertDir: certificates}),
-	})
+	options.Scheme = scheme
+	manager, err := ctrl.NewManager(cluster, options)
 	if err != nil {
 		return nil, err
 	}

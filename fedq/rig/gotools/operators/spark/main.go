@@ -6,12 +6,11 @@
 package main
 
 import (
-	"flag"
-	"fmt"
 	"net/url"
 	"os"
 	"time"
 
+	"fedq.io/rig/operators/start"
 	"github.com/kubeflow/spark-operator/v2/api/v1beta2"
 	"github.com/kubeflow/spark-operator/v2/internal/controller/sparkapplication"
 	sparkwebhook "github.com/kubeflow/spark-operator/v2/internal/webhook"
@@ -28,33 +27,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 func main() {
-	host := flag.String("host", "127.0.0.1", "Address on which it listens.")
-	health := flag.Int("health-port", 8081, "Port of /healthz and /readyz.")
-	port := flag.Int("webhook-port", 9443, "Port of the webhooks.")
-	certificates := flag.String("cert-dir", "", "Folder with tls.crt and tls.key of the webhooks.")
-	flag.Parse()
-	ctrl.SetLogger(zap.New())
-	manager, err := managerOn(*host, *health, *port, *certificates)
-	if err == nil {
-		err = manager.Start(ctrl.SetupSignalHandler())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	start.Main(managerOn)
 }
 
-func managerOn(host string, health, port int, certificates string) (ctrl.Manager, error) {
-	cluster, err := ctrl.GetConfig()
-	if err != nil {
-		return nil, err
-	}
+func managerOn(cluster *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
 	if err := tellSparkSubmit(cluster); err != nil {
 		return nil, err
 	}
@@ -65,16 +44,12 @@ func managerOn(host string, health, port int, certificates string) (ctrl.Manager
 	if err := util.InitializeIngressCapabilities(clientset); err != nil {
 		return nil, err
 	}
-	manager, err := ctrl.NewManager(cluster, ctrl.Options{
-		Scheme: operatorscheme.ControllerScheme,
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:       labelled(common.LabelLaunchedBySparkOperator),
-			&corev1.ConfigMap{}: labelled(common.LabelCreatedBySparkOperator),
-		}},
-		Metrics:                metrics.Options{BindAddress: "0"},
-		HealthProbeBindAddress: fmt.Sprintf("%s:%d", host, health),
-		WebhookServer:          webhook.NewServer(webhook.Options{Host: host, Port: port, CertDir: certificates}),
-	})
+	options.Scheme = operatorscheme.ControllerScheme
+	options.Cache = cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Pod{}:       labelled(common.LabelLaunchedBySparkOperator),
+		&corev1.ConfigMap{}: labelled(common.LabelCreatedBySparkOperator),
+	}}
+	manager, err := ctrl.NewManager(cluster, options)
 	if err != nil {
 		return nil, err
 	}

@@ -5,11 +5,9 @@
 package main
 
 import (
-	"flag"
-	"fmt"
-	"os"
 	"strings"
 
+	"fedq.io/rig/operators/start"
 	trainingv1 "github.com/kubeflow/training-operator/pkg/apis/kubeflow.org/v1"
 	"github.com/kubeflow/training-operator/pkg/config"
 	controllers "github.com/kubeflow/training-operator/pkg/controller.v1"
@@ -17,31 +15,16 @@ import (
 	"github.com/kubeflow/training-operator/pkg/webhooks"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 func main() {
-	host := flag.String("host", "127.0.0.1", "Address on which it listens.")
-	health := flag.Int("health-port", 8081, "Port of /healthz and /readyz.")
-	port := flag.Int("webhook-port", 9443, "Port of the webhooks.")
-	certificates := flag.String("cert-dir", "", "Folder with tls.crt and tls.key of the webhooks.")
-	flag.Parse()
-	ctrl.SetLogger(zap.New())
-	manager, err := managerOn(*host, *health, *port, *certificates)
-	if err == nil {
-		err = manager.Start(ctrl.SetupSignalHandler())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	start.Main(managerOn)
 }
 
-func managerOn(host string, health, port int, certificates string) (ctrl.Manager, error) {
+func managerOn(cluster *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
 	config.Config.PyTorchInitContainerImage = config.PyTorchInitContainerImageDefault
 	config.Config.PyTorchInitContainerTemplateFile = config.PyTorchInitContainerTemplateFileDefault
 	config.Config.PyTorchInitContainerMaxTries = config.PyTorchInitContainerMaxTriesDefault
@@ -51,17 +34,9 @@ func managerOn(host string, health, port int, certificates string) (ctrl.Manager
 			return nil, err
 		}
 	}
-	cluster, err := ctrl.GetConfig()
-	if err != nil {
-		return nil, err
-	}
 	cluster.QPS, cluster.Burst = 20, 30
-	manager, err := ctrl.NewManager(cluster, ctrl.Options{
-		Scheme:                 scheme,
-		Metrics:                metrics.Options{BindAddress: "0"},
-		HealthProbeBindAddress: fmt.Sprintf("%s:%d", host, health),
-		WebhookServer:          webhook.NewServer(webhook.Options{Host: host, Port: port, CertDir: certificates}),
-	})
+	options.Scheme = scheme
+	manager, err := ctrl.NewManager(cluster, options)
 	if err != nil {
 		return nil, err
 	}
